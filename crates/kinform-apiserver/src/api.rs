@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use kinform_api::Status;
@@ -24,6 +24,7 @@ use crate::admission::Warnings;
 use crate::budget::{self, Budget, Deadline, Meter, late};
 use crate::clock;
 use crate::controllers::follow;
+use crate::controllers::initial::flow::{self, Asked};
 use crate::encode;
 use crate::fault::{self, Damage, Fault, Midway, Passage};
 use crate::http::body::Body;
@@ -37,11 +38,15 @@ use crate::journal::Entry;
 use crate::journal::Record;
 use crate::resource::Shape;
 use crate::state::State;
+use crate::state::metrics::Labels;
 use crate::state::offload::offload;
 use crate::state::shares::LIGHT;
 use crate::write::handle::Handled;
 use crate::write::request::WriteRequest;
 use crate::{admin, discovery, read, write};
+
+const FLOW_SCHEMA: &str = "x-kubernetes-pf-flowschema-uid";
+const PRIORITY_LEVEL: &str = "x-kubernetes-pf-prioritylevel-uid";
 
 /// Answers a request. The body is read only if a handler needs it.
 pub(crate) async fn answer(
@@ -64,6 +69,9 @@ pub(crate) async fn answer(
     let route = route(&state.registry, path);
     let watch = query.flag("watch").unwrap_or(false);
     let (verb, record) = record(state, &head, &route, watch);
+    let mut measured = state
+        .metrics
+        .begin(Labels::of(&head, &query, (verb, &route)));
     let resource = record.resource.clone();
     let record = match caller.is_known() {
         true => record,
@@ -77,6 +85,7 @@ pub(crate) async fn answer(
             Err(_) => {
                 let status = Status::too_many_requests("there are too many watches", 1);
                 entry.answered(status.code);
+                measured.answered(status.code);
                 return reply::status(&status, encoding);
             }
         }
@@ -86,7 +95,13 @@ pub(crate) async fn answer(
         ControlFlow::Continue(damage) => {
             let admitted = state.access.admit(&state.store, caller, &head, &query);
             let reply = match admitted {
-                Ok(user) => carry_out(state, &head, &query, route, verb, (body, &user)).await,
+                Ok(user) => {
+                    let flow = flow_of(state, &user, (verb, &route), head.uri.path());
+                    let work = carry_out(state, &head, &query, route, verb, (body, &user));
+                    let mut reply = work.await;
+                    reply.headers_mut().extend(flow);
+                    reply
+                }
                 Err(status) => reply::status(&status, encoding),
             };
             (reply, damage)
@@ -98,6 +113,8 @@ pub(crate) async fn answer(
         reply
     };
     entry.answered(reply.status().as_u16());
+    measured.answered(reply.status().as_u16());
+    entry.measure(measured);
     sent(state, verb, entry, (reply, damage))
 }
 
@@ -125,6 +142,35 @@ fn record(state: &State, head: &Parts, route: &Route, watch: bool) -> (&'static 
         ended: None,
     };
     (verb, record)
+}
+
+/// Returns the headers that name the flow schema of a request and its priority level.
+fn flow_of(
+    state: &State,
+    user: &User,
+    (verb, route): (&str, &Route),
+    path: &str,
+) -> Vec<(HeaderName, HeaderValue)> {
+    let target = match route {
+        Route::Target(target) => Some(target),
+        _ => None,
+    };
+    let asked = Asked {
+        verb,
+        resource: target.map(|target| (&*target.resource.group, &*target.resource.plural)),
+        subresource: target.and_then(|target| target.subresource.as_deref()),
+        path,
+    };
+    let (schema, level) = flow::flow(user, &asked);
+    let header = |name: &'static str, shelf: &str, object: &str| {
+        // An object that was deleted has no name to tell.
+        let object = state.store.get(state.store.shelf(shelf), object)?;
+        let uid = HeaderValue::from_str(object.uid()).ok()?;
+        Some((HeaderName::from_static(name), uid))
+    };
+    let schema = header(FLOW_SCHEMA, flow::SCHEMA_SHELF, schema);
+    let level = header(PRIORITY_LEVEL, flow::LEVEL_SHELF, level);
+    schema.into_iter().chain(level).collect()
 }
 
 /// Returns the reply as it is sent: damaged if a fault requires it, and counted by the journal.

@@ -11,6 +11,7 @@
 //! A request is recorded before it is authorized, and its sender chooses the texts. So the ring is
 //! bounded in bytes, and the texts of senders without a valid credential are cut.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -193,6 +194,7 @@ impl Journal {
             journal: self.clone(),
             record,
             slot: None,
+            measured: None,
         }
     }
 }
@@ -207,12 +209,18 @@ pub(crate) struct Entry {
     journal: Arc<Journal>,
     record: Arc<Mutex<Record>>,
     slot: Option<OwnedSemaphorePermit>,
+    measured: Option<Box<dyn Any + Send + Sync>>,
 }
 
 impl Entry {
     /// Keeps a slot until the request ends.
     pub(crate) fn hold(&mut self, slot: OwnedSemaphorePermit) {
         self.slot = Some(slot);
+    }
+
+    /// Keeps a measurement until the request ends.
+    pub(crate) fn measure(&mut self, measured: impl Any + Send + Sync) {
+        self.measured = Some(Box::new(measured));
     }
 
     pub(crate) fn answered(&self, code: u16) {

@@ -109,10 +109,22 @@ pub(crate) struct ServeArgs {
     /// Also load the files of the folders in a folder
     #[arg(short = 'R', long, requires = "load")]
     pub(crate) recursive: bool,
-    /// Store mutating admission policies and aggregated APIs, although this server never uses
-    /// them; without this, it refuses them, and --load skips them with a line each
+    /// Store mutating admission policies, aggregated APIs and conversion webhooks, although this server
+    /// never uses them; without this, it refuses them, and --load skips them with a line each
     #[arg(long)]
     pub(crate) keep_inert: bool,
+    /// Turn compiled-in admission plugins on, or off by -NAME (LimitRanger, ResourceQuota, ..); -*
+    /// turns all of them off
+    #[arg(long, value_parser = plugin, value_delimiter = ',', allow_hyphen_values = true, value_name = "NAME,-NAME")]
+    pub(crate) admission: Vec<String>,
+    /// Call the webhooks of a service at this address, which must be on this machine or in its
+    /// network: namespace/name=127.0.0.1:9443
+    #[arg(long, value_parser = service_address, value_name = "NS/NAME=ADDRESS")]
+    pub(crate) service_address: Vec<ServiceAddress>,
+    /// Call webhooks at any address; without this, only addresses of loopback are called, and those
+    /// of --service-address
+    #[arg(long)]
+    pub(crate) webhooks_anywhere: bool,
     /// Seed a cluster with this many pods
     #[arg(long, value_name = "N")]
     pub(crate) pods: Option<usize>,
@@ -366,6 +378,42 @@ fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from(parsed).map_err(|_| "a duration must not be negative".to_owned())
 }
 
+/// Parses a word that turns an admission plugin on or off.
+fn plugin(word: &str) -> Result<String, String> {
+    let name = word.strip_prefix('-').unwrap_or(word);
+    let names: Vec<&str> = kinform_apiserver::Builder::admission_plugins().collect();
+    match name == "*" || names.contains(&name) {
+        true => Ok(word.to_owned()),
+        false => Err(format!("the plugins are {}", names.join(", "))),
+    }
+}
+
+/// The address at which the webhooks of a service are called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServiceAddress {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) address: SocketAddr,
+}
+
+/// Parses the address of a service.
+fn service_address(text: &str) -> Result<ServiceAddress, String> {
+    let parsed = || {
+        let (service, address) = text.split_once('=')?;
+        let (namespace, name) = service.split_once('/')?;
+        let is_name = |name: &str| kinform_api::names::dns_subdomain_errors(name).is_empty();
+        (is_name(namespace) && is_name(name)).then_some(())?;
+        Some(ServiceAddress {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            address: address.parse().ok()?,
+        })
+    };
+    parsed().ok_or_else(|| {
+        "the address of a service looks like namespace/name=127.0.0.1:9443".to_owned()
+    })
+}
+
 /// Parses a name of a certificate: an IP address or a DNS name, without a port.
 fn host_name(text: &str) -> Result<String, String> {
     let is_address = text.parse::<std::net::IpAddr>().is_ok();
@@ -391,6 +439,33 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn plugins_are_named_as_on_a_real_server() {
+        for (word, is_known) in [
+            ("LimitRanger", true),
+            ("-ResourceQuota", true),
+            ("-*", true),
+            ("AlwaysPullImages", false),
+            ("", false),
+        ] {
+            assert_eq!(plugin(word).is_ok(), is_known, "{word}");
+        }
+    }
+
+    #[test]
+    fn the_address_of_a_service_names_the_service_and_a_port() {
+        for (text, is_address) in [
+            ("hooks/checker=127.0.0.1:9443", true),
+            ("hooks/checker=[::1]:9443", true),
+            ("hooks/checker=127.0.0.1", false),
+            ("checker=127.0.0.1:9443", false),
+            ("hooks/=127.0.0.1:9443", false),
+            ("hooks/checker", false),
+        ] {
+            assert_eq!(service_address(text).is_ok(), is_address, "{text}");
+        }
     }
 
     #[test]

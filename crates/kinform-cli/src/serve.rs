@@ -118,6 +118,13 @@ async fn start(args: &ServeArgs) -> Result<Server, Failure> {
     if args.keep_inert {
         builder = builder.keep_inert_objects();
     }
+    builder = builder.admission(args.admission.iter().map(String::as_str));
+    for at in &args.service_address {
+        builder = builder.service_address(&at.namespace, &at.name, at.address);
+    }
+    if args.webhooks_anywhere {
+        builder = builder.webhooks_anywhere();
+    }
     if let Some(events) = args.history {
         builder = builder.history(events);
     }

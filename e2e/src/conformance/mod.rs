@@ -17,12 +17,14 @@
 //! | `error`, `form` | refusals; the forms of answers |
 //! | `create`, `update`, `patch`, `delete` | writing |
 //! | `kinds`, `definition`, `discovery` | tables over kinds; custom resources; discovery documents |
+//! | `builtin`, `start` | rules of single built-in kinds; what a server has from the start |
 //! | `warning` | warnings to clients |
 //! | `history` | expired versions: run last and alone |
 //!
 //! Upstream counterpart: `kubernetes:test/e2e/apimachinery`,
 //! `kubernetes:test/integration/apiserver`.
 
+mod builtin;
 mod create;
 mod definition;
 mod delete;
@@ -37,6 +39,7 @@ mod patch;
 mod probe;
 mod report;
 mod select;
+mod start;
 mod update;
 mod warning;
 mod watch;
@@ -133,6 +136,8 @@ pub async fn run(servers: &Servers, filter: &str) -> Result<Report, StageError> 
         patch::REFUSALS,
         delete::ROWS,
         kinds::ROWS,
+        builtin::ROWS,
+        start::ROWS,
         definition::ROWS,
         discovery::ROWS,
         warning::ROWS,

@@ -718,6 +718,18 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         mistake: "the test of a JSON patch is not made",
         packages: SERVER,
     },
+    Mutant {
+        name: "A1",
+        seen: "server: admission",
+        mistake: "validating plugins, webhooks and quotas are not asked",
+        packages: SERVER,
+    },
+    Mutant {
+        name: "A2",
+        seen: "server: quotas",
+        mistake: "the usage is not compared with the quota",
+        packages: SERVER,
+    },
 ];
 
 #[cfg(test)]

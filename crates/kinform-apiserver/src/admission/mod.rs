@@ -1,8 +1,8 @@
 //! Admission: whether a write goes on, and with which object.
 //!
 //! ```text
-//! Question ──▶ mutate:   webhooks, a second time if one changed the object ──▶ object
-//!          ──▶ validate: policies, then webhooks, all at once ──▶ go on | Status
+//! Question ──▶ mutate:   plugins, webhooks, a second time if one changed the object ──▶ object
+//!          ──▶ validate: plugins, policies, webhooks (all at once), quotas ──▶ go on | Status
 //! ```
 //!
 //! The order is that of a real server. The first refusal ends the request. `write/` and `actions/`
@@ -11,7 +11,8 @@
 //!
 //! Nothing is locked while a webhook is called, and a configuration is effective with its own reply.
 //!
-//! * `question.rs`: a request as admission sees it; `request.rs`: the same as JSON;
+//! * `plugins/`: what is compiled in; `question.rs`: a request as admission sees it; `request.rs`: the
+//!   same as JSON;
 //! * `rule.rs`: the operations and resources of a rule; `matching.rs`: rules and selectors of
 //!   webhooks and policies; `cel/`: their expressions;
 //! * `webhook/`: webhooks and their configurations; `policy/`: validating policies.
@@ -21,6 +22,7 @@
 
 mod cel;
 mod matching;
+pub(crate) mod plugins;
 mod policy;
 mod question;
 mod request;

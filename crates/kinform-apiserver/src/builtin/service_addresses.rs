@@ -25,7 +25,9 @@ use crate::resource::ResourceInfo;
 /// The network of services' addresses, `10.96.0.0/12`, as most clusters have it.
 const NETWORK: u32 = 0x0a60_0000;
 const NETWORK_SIZE: u32 = 1 << 20;
-const NETWORK_TEXT: &str = "10.96.0.0/12";
+pub(crate) const NETWORK_TEXT: &str = "10.96.0.0/12";
+/// The address of the server's own service: the first of the network.
+pub(crate) const FIRST_ADDRESS: &str = "10.96.0.1";
 /// The node ports that are given.
 const PORTS: std::ops::Range<i64> = 30_000..32_768;
 

@@ -62,13 +62,7 @@ pub(crate) fn prepare_update(
             prepare_status(resource, new, old);
             put_owners(new, owners);
         }
-        Part::Finalize => {
-            let owners = at(new, &["metadata", "managedFields"]).cloned();
-            let finalizers = at(new, &["spec", "finalizers"]).cloned();
-            *new = old.clone();
-            put_finalizers(new, finalizers);
-            put_owners(new, owners);
-        }
+        Part::Finalize => put_status(resource, new, old.get("status")),
         Part::EphemeralContainers | Part::Resize | Part::Approval => {
             let owners = at(new, &["metadata", "managedFields"]).cloned();
             subresources::prepare(part, new, old, fresh.now.at);
@@ -186,15 +180,6 @@ fn put_owners(object: &mut Value, owners: Option<Value>) {
     match owners {
         Some(owners) => _ = metadata.insert("managedFields".to_owned(), owners),
         None => _ = metadata.remove("managedFields"),
-    }
-}
-
-fn put_finalizers(object: &mut Value, finalizers: Option<Value>) {
-    if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
-        match finalizers {
-            Some(finalizers) => _ = spec.insert("finalizers".to_owned(), finalizers),
-            None => _ = spec.remove("finalizers"),
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! ephemeralcontainers, resize, approval + stored state -> the object with that part changed | 422
+//! status of a pod, of a signing request + stored state -> 422
 //! ```
 //!
 //! `status`, `scale` and `finalize` are in `strategy.rs`, as every type has them.
@@ -16,12 +17,13 @@ use kinform_api::FieldError;
 use serde_json::{Map, Value};
 
 use super::defaults::functions::class;
+use super::validation::pod_status;
 use crate::object::part::Part;
 use crate::object::{at, metadata, text};
 use crate::resource::ResourceInfo;
 
 /// Completes the request's object from the stored one: only the subresource is taken from the
-/// request.
+/// request, and with an approval the metadata.
 pub(super) fn prepare(part: Part, new: &mut Value, old: &Value, now: Timestamp) {
     let sent = std::mem::replace(new, old.clone());
     match part {
@@ -57,6 +59,7 @@ pub(super) fn prepare(part: Part, new: &mut Value, old: &Value, now: Timestamp) 
                 new["status"] = Value::Object(Map::new());
             }
             new["status"]["conditions"] = conditions;
+            new["metadata"] = sent["metadata"].clone();
         }
         _ => *new = sent,
     }
@@ -78,6 +81,7 @@ pub(crate) fn errors(
         Part::Approval | Part::Status if resource.plural == "certificatesigningrequests" => {
             decision_errors(part, new, old)
         }
+        Part::Status if resource.is_core("pods") => pod_status::errors(new, old),
         _ => Vec::new(),
     }
 }

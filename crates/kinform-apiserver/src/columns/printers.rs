@@ -118,7 +118,7 @@ const PRINTERS: [(&str, Printer); 54] = [
     ("slice_endpoints", |o, _, _| {
         let mut found = Vec::new();
         collect(o, "endpoints.*.addresses.*", &mut found);
-        few(&found)
+        few_or_unset(&found)
     }),
     ("slice_ports", |o, _, _| slice_ports(o)),
     ("subjects", |o, kind, _| subjects(o, kind)),
@@ -226,11 +226,14 @@ fn slice_ports(object: &Value) -> Value {
         "" => text_or(port, "port", "*"),
         name => text_or(port, "port", name),
     });
-    let ports: Vec<String> = ports.collect();
-    if ports.is_empty() {
-        Value::from("<unset>")
-    } else {
-        few(&ports)
+    few_or_unset(&ports.collect::<Vec<String>>())
+}
+
+/// Like `few`, in the words of endpoint slices.
+fn few_or_unset(found: &[String]) -> Value {
+    match found.iter().all(String::is_empty) {
+        true => Value::from("<unset>"),
+        false => few(found),
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn follow(state: &Arc<State>, resource: &ResourceInfo, object: Option
         release_definition(state, resource);
     }
     if resource.group == rbac::GROUP && resource.plural == "clusterroles" {
-        rbac::bootstrap::aggregate(&state.store);
+        rbac::aggregation::aggregate(&state.store);
     }
     if resource.is_core("namespaces") {
         drain_namespace(state, object.name());

@@ -10,6 +10,7 @@
 //! * `follow.rs`: the entry of the router; `effects.rs`: effects of a write by kind;
 //! * `definitions.rs`: definitions that are settled and taken away; `namespace.rs`: namespaces that
 //!   empty themselves; `removal.rs`: how both remove objects;
+//! * `initial/`: the objects that every cluster has from the start;
 //! * `garbage/`: the garbage collector; `restore.rs`: objects as another server had them.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/controller`, `apiextensions-apiserver:pkg/controller`.
@@ -18,6 +19,7 @@ pub(crate) mod definitions;
 pub(crate) mod effects;
 pub(crate) mod follow;
 pub(crate) mod garbage;
+pub(crate) mod initial;
 pub(crate) mod namespace;
 mod removal;
 pub(crate) mod restore;

@@ -1,7 +1,7 @@
-//! The life of namespaces: the initial ones, and the deletion of one with its content.
+//! The deletion of a namespace with its content.
 //!
 //! ```text
-//! deleted -> content deleted -> conditions (what remains, and why) -> finalized -> gone
+//! deleted -> pods deleted -> other content deleted -> conditions (what remains, and why) -> finalized -> gone
 //! ```
 //!
 //! A namespace is checked whenever an object in it was written. Finalizers hold the objects that
@@ -17,37 +17,12 @@ use serde_json::{Value, json};
 
 use super::removal::{at_once, is_terminating, keys};
 use crate::object::{metadata, text};
-use crate::resource::{Found, Registry, ResourceInfo};
+use crate::resource::{Found, ResourceInfo};
 use crate::state::State;
-use crate::storage::{Draft, Expect, Shelf, Store, Stored};
+use crate::storage::{Draft, Expect, Shelf, Stored};
 use crate::write::commit::TRIES;
 
-/// The initial namespaces of every cluster.
-const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 const FINALIZER: &str = "kubernetes";
-
-/// Creates the initial namespaces of every cluster.
-pub(crate) fn found_namespaces(store: &Store, registry: &Registry, now: Timestamp) {
-    let Found::Resource(namespaces) = registry.find("", "v1", "namespaces") else {
-        return;
-    };
-    for name in NAMESPACES {
-        let object = json!({
-            "metadata": {
-                "name": name,
-                "uid": uuid::Uuid::new_v4().to_string(),
-                "creationTimestamp": metadata::time(now),
-                "labels": {"kubernetes.io/metadata.name": name},
-            },
-            "spec": {"finalizers": [FINALIZER]},
-            "status": {"phase": "Active"},
-        });
-        if let Some(draft) = Draft::new(&namespaces.fields, object) {
-            // An existing namespace is left as it is.
-            drop(store.put(namespaces.shelf, draft, Expect::Absent));
-        }
-    }
-}
 
 /// Object of a namespace.
 pub(crate) fn namespace(state: &State, name: &str) -> Option<Arc<Stored>> {
@@ -138,37 +113,48 @@ fn finalizers(namespace: &Value) -> impl Iterator<Item = &str> {
     list.into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Deletes everything in a namespace; returns the remaining content.
+/// Deletes everything in a namespace; returns the remaining content. Pods go first: as long as one
+/// remains, everything else stays, because it may need its secrets, accounts and policies to end.
 fn delete_content(state: &Arc<State>, name: &str) -> Remains {
-    let mut seen: HashSet<Shelf> = HashSet::new();
     let mut remains = Remains::default();
-    let prefix = format!("{name}/");
-    for entry in state.registry.entries().iter() {
-        if !entry.is_namespaced() || !entry.is_stored() || !seen.insert(entry.shelf) {
-            continue;
+    let entries = state.registry.entries();
+    if let Some(pods) = entries.iter().find(|entry| entry.is_core("pods")) {
+        delete_objects(state, pods, name, &mut remains);
+        if !remains.objects.is_empty() {
+            return remains;
         }
-        for key in keys(&state.store, entry.shelf, &prefix) {
-            if let Some(object) = state.store.get(entry.shelf, &key)
-                && !is_terminating(&object)
-            {
-                at_once(state, entry, &object);
-            }
-            let Some(left) = state.store.get(entry.shelf, &key) else {
-                continue;
-            };
-            let of = format!("{}.{}", entry.plural, entry.group);
-            *remains.objects.entry(of).or_default() += 1;
-            // An object can be large, and most have no finalizer.
-            let tied = match left.has_ties() {
-                true => left.value(),
-                false => Value::Null,
-            };
-            for finalizer in metadata::finalizers(&tied) {
-                *remains.finalizers.entry(finalizer.to_owned()).or_default() += 1;
-            }
+    }
+    let mut seen: HashSet<Shelf> = HashSet::new();
+    for entry in entries.iter() {
+        if entry.is_namespaced() && entry.is_stored() && seen.insert(entry.shelf) {
+            delete_objects(state, entry, name, &mut remains);
         }
     }
     remains
+}
+
+/// Deletes the objects of a resource in a namespace, and counts those that remain.
+fn delete_objects(state: &Arc<State>, entry: &ResourceInfo, name: &str, remains: &mut Remains) {
+    for key in keys(&state.store, entry.shelf, &format!("{name}/")) {
+        if let Some(object) = state.store.get(entry.shelf, &key)
+            && !is_terminating(&object)
+        {
+            at_once(state, entry, &object);
+        }
+        let Some(left) = state.store.get(entry.shelf, &key) else {
+            continue;
+        };
+        let of = format!("{}.{}", entry.plural, entry.group);
+        *remains.objects.entry(of).or_default() += 1;
+        // An object can be large, and most have no finalizer.
+        let tied = match left.has_ties() {
+            true => left.value(),
+            false => Value::Null,
+        };
+        for finalizer in metadata::finalizers(&tied) {
+            *remains.finalizers.entry(finalizer.to_owned()).or_default() += 1;
+        }
+    }
 }
 
 /// One condition of a namespace: type, status, reason and message.

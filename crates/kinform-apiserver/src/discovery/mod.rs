@@ -6,7 +6,7 @@
 //!
 //! * this file: the pages of one group or version each, the release, the list of paths;
 //! * `aggregated.rs`: everything in two documents, for clients that ask for it;
-//! * `health.rs`: checks, one by one or all.
+//! * `health.rs`: checks, one by one or all; `metrics.rs`: counts for Prometheus.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/endpoints/discovery`, `pkg/server/{healthz,routes}`.
 
@@ -29,6 +29,7 @@ use crate::state::State;
 
 mod aggregated;
 mod health;
+mod metrics;
 
 type Entries = [Arc<ResourceInfo>];
 
@@ -37,6 +38,9 @@ pub(crate) fn handle(state: &State, head: &Parts, query: &Query) -> Result<Respo
     let path = head.uri.path().trim_matches('/');
     if let Some(health) = health::answer(state, path, query) {
         return Ok(health);
+    }
+    if path == metrics::PATH && head.method == Method::GET {
+        return Ok(metrics::page(state));
     }
     if let Some(document) = openapi::answer(state, path, head, query) {
         return Ok(document);
@@ -124,6 +128,7 @@ fn paths(entries: &Entries) -> Value {
     }
     let others = [
         "/apis/",
+        "/metrics",
         "/openapi/v2",
         "/openapi/v3",
         "/openapi/v3/",

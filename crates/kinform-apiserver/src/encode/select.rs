@@ -17,6 +17,7 @@ use crate::http::list_options::ReadOptions;
 use crate::http::query::Query;
 use crate::http::route::Target;
 use crate::resource::ResourceInfo;
+use crate::resource::fields::{self, Absent};
 use crate::storage::{Place, Snapshot, Stored};
 
 /// Objects that a request selects.
@@ -46,6 +47,13 @@ struct Term {
 enum Field {
     Name,
     Namespace,
+    /// The value at a position; in its absence, another one.
+    At(usize, Instead),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Instead {
+    Text(&'static str),
     At(usize),
 }
 
@@ -133,7 +141,11 @@ impl Selection {
                 let value = match term.field {
                     Field::Name => object.name(),
                     Field::Namespace => object.namespace().unwrap_or_default(),
-                    Field::At(position) => object.field(position),
+                    Field::At(position, instead) => match (object.field(position), instead) {
+                        ("", Instead::Text(text)) => text,
+                        ("", Instead::At(other)) => object.field(other),
+                        (value, _) => value,
+                    },
                 };
                 (value == term.value) == (term.operator != FieldOperator::NotEquals)
             })
@@ -142,18 +154,30 @@ impl Selection {
 }
 
 fn field(resource: &ResourceInfo, name: &str) -> Result<Field, Status> {
+    let (group, plural) = (resource.group.as_str(), resource.plural.as_str());
     match name {
         "metadata.name" => return Ok(Field::Name),
-        "metadata.namespace" => return Ok(Field::Namespace),
+        "metadata.namespace" if resource.is_custom() || fields::knows_namespace(group, plural) => {
+            return Ok(Field::Namespace);
+        }
         _ => {}
     }
-    let known = resource
-        .fields
-        .iter()
-        .position(|field| !name.is_empty() && field.name() == name);
-    known
-        .map(Field::At)
-        .ok_or_else(|| Status::bad_request(unknown_field(resource, name)))
+    let position = |name: &str| {
+        let mut known = resource.fields.iter();
+        known.position(|field| !name.is_empty() && field.name() == name)
+    };
+    let Some(found) = position(name) else {
+        return Err(Status::bad_request(unknown_field(resource, name)));
+    };
+    let absent = match resource.is_custom() {
+        true => Absent::Text(""),
+        false => fields::absent(group, plural, name),
+    };
+    let instead = match absent {
+        Absent::Text(text) => Instead::Text(text),
+        Absent::Field(other) => position(other).map_or(Instead::Text(""), Instead::At),
+    };
+    Ok(Field::At(found, instead))
 }
 
 /// Error for an unknown field; types without fields of their own, and a few others, word it
@@ -162,8 +186,12 @@ fn unknown_field(resource: &ResourceInfo, name: &str) -> String {
     let (group, plural) = (resource.group.as_str(), resource.plural.as_str());
     match (group, plural) {
         ("batch", "jobs") => format!("field label {name:?} not supported for Job"),
+        ("resource.k8s.io", "resourceslices") => {
+            let kind = format!("{}, Kind={}", resource.api_version(), resource.kind);
+            format!("field label not supported for {kind}: {name}")
+        }
         _ if resource.is_custom() => format!("field label not supported: {name}"),
-        _ if resource.fields.is_empty() || plural == "replicasets" => {
+        _ if resource.fields.is_empty() => {
             let known = r#"only "metadata.name", "metadata.namespace""#;
             format!("{name:?} is not a known field selector: {known}")
         }

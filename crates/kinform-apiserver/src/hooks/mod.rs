@@ -29,7 +29,6 @@ use bytes::Bytes;
 use http::header::{HeaderValue, REFERER};
 use http::{Request, Response};
 use kinform_api::Status;
-use tokio::time::Instant;
 
 use self::address::Way;
 use self::client::Clients;
@@ -98,7 +97,7 @@ impl Hooks {
         let seconds = timeout.as_secs_f64().ceil().max(1.0);
         let url = format!("{}?timeout={seconds}s", endpoint.url());
         let late = || format!("Post \"{url}\": context deadline exceeded");
-        let calls = self.until_answered(store, endpoint, (&url, agent), body, until);
+        let calls = self.until_answered(store, endpoint, (&url, agent), body);
         match tokio::time::timeout_at(until, calls).await {
             Ok(answer) => answer,
             Err(_) => Err(late()),
@@ -111,7 +110,6 @@ impl Hooks {
         endpoint: &Endpoint,
         (url, agent): (&str, &'static str),
         body: Bytes,
-        until: Instant,
     ) -> Result<Bytes, String> {
         let way = || self.way(store, endpoint);
         let failed = |why: String| format!("Post \"{url}\": {why}");
@@ -138,9 +136,7 @@ impl Hooks {
             };
             match verdict(reply)? {
                 Verdict::Body(body) => return Ok(body),
-                Verdict::Busy(wait) => {
-                    tokio::time::sleep_until(until.min(clock::instant() + wait)).await
-                }
+                Verdict::Busy(wait) => tokio::time::sleep(wait).await,
                 Verdict::Redirect(location) => {
                     redirects += 1;
                     if redirects > REDIRECTS {

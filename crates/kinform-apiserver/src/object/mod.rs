@@ -11,13 +11,15 @@
 //!
 //! * `metadata.rs`: members of `metadata` and their checks; `names.rs`: names in paths;
 //! * `typed.rs`: a built-in's fields as Go's structs read and write them; `go_types.rs`: the names
-//!   of their types in Go; `strict.rs`: duplicate members; `syntax_error.rs`: the position at which
+//!   of their types in Go; `strict.rs`: duplicate members; `findings.rs`: these and
+//!   unknown ones in the body's order; `syntax_error.rs`: the position at which
 //!   a text stops being base64 or a time;
 //! * `label_selector.rs`, `quantity.rs`, `number.rs`, `duration.rs`: values with a syntax of their
 //!   own; `json_patch.rs`: patches by operations;
 //! * `part.rs`: the object itself and its subresources.
 
 pub(crate) mod duration;
+pub(crate) mod findings;
 pub(crate) mod go_types;
 pub(crate) mod json_patch;
 pub(crate) mod label_selector;

@@ -28,6 +28,13 @@ pub(crate) struct Quantity {
     format: Format,
 }
 
+impl Default for Quantity {
+    /// Zero.
+    fn default() -> Self {
+        Self::units(0)
+    }
+}
+
 /// The notation of an amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
@@ -49,6 +56,15 @@ const WRONG_FORMAT: NotAQuantity = NotAQuantity(
 const WRONG_SUFFIX: NotAQuantity = NotAQuantity("unable to parse quantity's suffix");
 
 impl Quantity {
+    /// Returns a number of units.
+    pub(crate) fn units(number: u32) -> Self {
+        Self {
+            is_negative: false,
+            nanos: u128::from(number) * NANO,
+            format: Format::Decimal,
+        }
+    }
+
     pub(crate) fn is_zero(&self) -> bool {
         self.nanos == 0
     }
@@ -60,6 +76,45 @@ impl Quantity {
     /// Returns whether the amount is a whole number of units.
     pub(crate) fn is_whole(&self) -> bool {
         self.nanos.is_multiple_of(NANO)
+    }
+
+    /// Returns the sum, in the format of this quantity, or of the other one if this is zero.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        let format = if self.is_zero() {
+            other.format
+        } else {
+            self.format
+        };
+        let (is_negative, nanos) = match (self.is_negative(), other.is_negative()) {
+            (ours, others) if ours == others => (ours, self.nanos.saturating_add(other.nanos)),
+            (ours, _) if self.nanos >= other.nanos => (ours, self.nanos - other.nanos),
+            (ours, _) => (!ours, other.nanos - self.nanos),
+        };
+        Self {
+            is_negative,
+            nanos: nanos.min(MAX),
+            format,
+        }
+    }
+
+    /// Returns the difference, in the format of this quantity.
+    pub(crate) fn minus(self, other: Self) -> Self {
+        let format = self.format;
+        let negated = Self {
+            is_negative: !other.is_negative,
+            ..other
+        };
+        Self {
+            format,
+            ..self.plus(negated)
+        }
+    }
+
+    /// Returns the ratio of two amounts. The result is approximate, and infinite for a ratio to
+    /// zero.
+    pub(crate) fn ratio(&self, to: &Self) -> f64 {
+        // Amounts above 2^53 billionths lose precision, which no ratio shows.
+        self.nanos as f64 / to.nanos as f64
     }
 
     /// Rounds the amount up to a multiple of a thousandth.

@@ -15,6 +15,28 @@ use super::gvk;
 use super::types::{Dialect, Schemas};
 use crate::resource::{ResourceInfo, Shape};
 
+/// The keyword of a schema whose objects have members that it does not name.
+const OPEN: &str = "x-kubernetes-preserve-unknown-fields";
+/// The page that the descriptions refer to.
+const CONVENTIONS: &str =
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
+const API_VERSION: &str = "APIVersion defines the versioned schema of this representation of an \
+    object. Servers should convert recognized schemas to the latest internal value, and may reject \
+    unrecognized values.";
+const KIND: &str = "Kind is a string value representing the REST resource this object represents. \
+    Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In \
+    CamelCase.";
+
+/// The schema of `apiVersion` or `kind`, as every type describes them.
+fn type_member(name: &str) -> Value {
+    let (words, place) = match name {
+        "kind" => (KIND, "types-kinds"),
+        _ => (API_VERSION, "resources"),
+    };
+    let description = format!("{words} More info: {CONVENTIONS}#{place}");
+    json!({"type": "string", "description": description})
+}
+
 /// A reference to the schema of a resource's objects.
 pub(super) fn refer(of: &ResourceInfo, schemas: &mut Schemas) -> Value {
     let schema = schema(of, schemas);
@@ -24,14 +46,20 @@ pub(super) fn refer(of: &ResourceInfo, schemas: &mut Schemas) -> Value {
 /// A reference to the schema of a resource's lists.
 pub(super) fn refer_list(of: &ResourceInfo, schemas: &mut Schemas) -> Value {
     let item = refer(of, schemas);
-    let metadata = one_of_meta(schemas, "ListMeta");
+    let metadata = one_of_meta(
+        schemas,
+        "ListMeta",
+        ("Standard list metadata.", "types-kinds"),
+    );
+    let items = format!("List of {}. More info: {CONVENTIONS}", of.plural);
     let list = json!({
         "type": "object",
+        "description": format!("{} is a list of {}", of.list_kind, of.kind),
         "required": ["items"],
         "properties": {
-            "apiVersion": {"type": "string"},
-            "items": {"type": "array", "items": item},
-            "kind": {"type": "string"},
+            "apiVersion": type_member("apiVersion"),
+            "items": {"type": "array", "description": items, "items": item},
+            "kind": type_member("kind"),
             "metadata": metadata,
         },
     });
@@ -52,28 +80,36 @@ fn schema(of: &ResourceInfo, schemas: &mut Schemas) -> Value {
         Shape::Builtin(_) => Map::new(),
     };
     if schemas.dialect == Dialect::V2 {
+        if schema.get(OPEN) == Some(&Value::Bool(true)) {
+            // The older dialect cannot say that there are more members than these.
+            return named(of, &of.kind, json!({"type": "object"}));
+        }
         plainer(&mut schema);
     }
     schema
         .entry("type")
         .or_insert_with(|| Value::from("object"));
-    let metadata = one_of_meta(schemas, "ObjectMeta");
+    let words = ("Standard object's metadata.", "metadata");
+    let metadata = one_of_meta(schemas, "ObjectMeta", words);
     let properties = schema.entry("properties").or_insert_with(|| json!({}));
     if let Some(properties) = properties.as_object_mut() {
         for name in ["apiVersion", "kind"] {
-            properties.insert(name.to_owned(), json!({"type": "string"}));
+            properties.insert(name.to_owned(), type_member(name));
         }
         properties.insert("metadata".to_owned(), metadata);
     }
     named(of, &of.kind, Value::Object(schema))
 }
 
-fn one_of_meta(schemas: &mut Schemas, name: &str) -> Value {
+fn one_of_meta(schemas: &mut Schemas, name: &str, (words, place): (&str, &str)) -> Value {
     let reference = schemas.meta(name);
-    match schemas.dialect {
+    let mut described = match schemas.dialect {
         Dialect::V2 => reference,
         Dialect::V3 => json!({"allOf": [reference]}),
-    }
+    };
+    let description = format!("{words} More info: {CONVENTIONS}#{place}");
+    described["description"] = Value::from(description);
+    described
 }
 
 /// Adds the kind of a schema, and the fields by which its objects can be selected.
@@ -96,7 +132,7 @@ fn plainer(schema: &mut Map<String, Value>) {
         schema.remove(word);
     }
     let is_set = |word: &str| schema.get(word) == Some(&Value::Bool(true));
-    let is_open = is_set("x-kubernetes-preserve-unknown-fields");
+    let is_open = is_set(OPEN);
     if is_open || is_set("x-kubernetes-int-or-string") {
         for word in ["type", "properties", "additionalProperties", "items"] {
             schema.remove(word);

@@ -19,7 +19,7 @@
 //! Complexity: `find` hashes; a change is linear in the resources.
 
 mod events;
-mod fields;
+pub(crate) mod fields;
 pub(crate) mod rules;
 
 use std::collections::HashMap;

@@ -318,6 +318,11 @@ mod tests {
                 value["metadata"]
             );
             for (position, field) in pods.fields.iter().enumerate() {
+                if field.name() == "status.podIPs" {
+                    // No object has a value for it.
+                    assert_eq!(pod.field(position), "");
+                    continue;
+                }
                 let path = format!("/{}", field.name().replace('.', "/"));
                 let want = value.pointer(&path).map(|value| match value {
                     Value::String(text) => text.clone(),

@@ -18,7 +18,7 @@ use super::{Error, Server, Stopped, listen};
 use crate::access::{Access, Rights, TokenFileError, Tokens, User, rbac};
 use crate::clock::Clock;
 use crate::controllers::garbage;
-use crate::controllers::namespace;
+use crate::controllers::initial::{self, Place};
 use crate::fault::{Faults, WatchLag};
 use crate::hooks::Hooks;
 use crate::journal::{Journal, Listener, Record};
@@ -26,6 +26,7 @@ use crate::resource::Registry;
 use crate::state::derived::Derived;
 use crate::state::documents::Documents;
 use crate::state::owner_graph::OwnerGraph;
+use crate::state::plugins::Plugins;
 use crate::state::pod_logs::PodLogs;
 use crate::state::shares::Shares;
 use crate::state::{Limits, State};
@@ -48,6 +49,7 @@ pub struct Builder {
     keeps_inert: bool,
     names: Vec<String>,
     hooks: Hooks,
+    plugins: Plugins,
 }
 
 impl std::fmt::Debug for Builder {
@@ -82,6 +84,7 @@ impl Default for Builder {
             keeps_inert: false,
             names: Vec::new(),
             hooks: Hooks::default(),
+            plugins: Plugins::default(),
         }
     }
 }
@@ -163,7 +166,7 @@ impl Builder {
     }
 
     /// Enables authorization by the stored roles and bindings, beginning with those that every
-    /// cluster has (`cluster-admin`, `admin`, `edit`, `view`). Without this, every authenticated
+    /// cluster has. Without this, every authenticated
     /// user may do everything.
     pub fn rbac(mut self) -> Self {
         self.rights = Rights::Rbac;
@@ -182,6 +185,21 @@ impl Builder {
     pub fn keep_inert_objects(mut self) -> Self {
         self.keeps_inert = true;
         self
+    }
+
+    /// Turns compiled-in admission plugins on by their names, or off by `-NAME`; `-*` turns all of
+    /// them off. By default all are on. Names are those of a real server (`LimitRanger`); an unknown
+    /// one has no effect, see [`Builder::admission_plugins`].
+    pub fn admission<'a>(mut self, words: impl IntoIterator<Item = &'a str>) -> Self {
+        for word in words {
+            self.plugins = self.plugins.set(word).unwrap_or(self.plugins);
+        }
+        self
+    }
+
+    /// The names of the compiled-in admission plugins.
+    pub fn admission_plugins() -> impl Iterator<Item = &'static str> {
+        Plugins::names()
     }
 
     /// Sets the address at which webhooks of a service (`namespace`, `name`) are called, instead of
@@ -294,11 +312,18 @@ impl Builder {
                 (store, registry)
             }
         };
-        namespace::found_namespaces(&store, &registry, clock.now());
+        let authority = identity.tls.as_ref().map(|tls| &*tls.authority_pem);
+        let place = Place {
+            now: clock.now(),
+            address: address.map(super::reachable),
+            authority,
+        };
+        initial::found(&store, &registry, &place);
         let faults = Faults::default();
         faults.delay_watches(self.lag);
         if self.rights == Rights::Rbac {
-            rbac::bootstrap::found(&store, clock.now());
+            initial::found_roles(&store, &registry, place.now);
+            rbac::aggregation::aggregate(&store);
         }
         let mut tokens = self.tokens;
         tokens.add(identity.token.clone(), User::admin());
@@ -318,10 +343,12 @@ impl Builder {
             registry,
             faults,
             journal: Arc::new(Journal::heard_by(self.listener)),
+            metrics: Arc::default(),
             access,
             logs: PodLogs::new(clock),
             clock,
             hooks: self.hooks,
+            plugins: self.plugins,
             webhooks: Derived::default(),
             policies: Derived::default(),
             limits: self.limits,

@@ -6,15 +6,18 @@
 //!
 //! The modules above share one `State`; this module answers no request.
 //!
-//! * `derived.rs`: values computed from stored objects;
+//! * `derived.rs`: values computed from stored objects; `metrics.rs`: counts and durations of
+//!   requests; `plugins.rs`: the admission plugins that are on;
 //! * `owner_graph.rs`: the objects that refer to each owner; `pod_logs.rs`: lines that tests
 //!   register for containers; `documents.rs`: OpenAPI documents that were made; `shares.rs`: cores
 //!   and memory of costly requests; `offload.rs`: their computation on other threads.
 
 pub(crate) mod derived;
 pub(crate) mod documents;
+pub(crate) mod metrics;
 pub(crate) mod offload;
 pub(crate) mod owner_graph;
+pub(crate) mod plugins;
 pub(crate) mod pod_logs;
 pub(crate) mod shares;
 
@@ -26,7 +29,9 @@ use tokio_util::sync::CancellationToken;
 
 use self::derived::Derived;
 use self::documents::Documents;
+use self::metrics::Metrics;
 use self::owner_graph::OwnerGraph;
+use self::plugins::Plugins;
 use self::pod_logs::PodLogs;
 use self::shares::Shares;
 use crate::access::Access;
@@ -75,6 +80,7 @@ pub(crate) struct State {
     pub(crate) registry: Arc<Registry>,
     pub(crate) faults: Faults,
     pub(crate) journal: Arc<Journal>,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) access: Access,
     pub(crate) logs: PodLogs,
     /// The references of all stored objects; `None` if the server does not collect garbage.
@@ -88,6 +94,8 @@ pub(crate) struct State {
     pub(crate) shares: Shares,
     /// Stores objects all the same that this server never acts on.
     pub(crate) keeps_inert: bool,
+    /// The compiled-in admission plugins that are on.
+    pub(crate) plugins: Plugins,
     /// Calls of webhooks.
     pub(crate) hooks: Hooks,
     /// The parsed configurations of webhooks.

@@ -19,11 +19,12 @@ use kinform_api::{Status, mutant};
 use serde_json::{Value, json};
 
 use super::attempt::Write;
-use super::body::{Decoded, Refusal, match_url, read_value};
+use super::body::{Decoded, Doubled, Refusal, match_url, read_value};
 use super::complete;
 use super::options::{DeleteOptions, FieldValidation, WriteOptions};
 use super::proposal::Proposal;
 use super::{Action, Answer, Context, Fresh, NamespaceState, Outcome};
+use crate::admission::plugins::{self, quota, quota::Reserved};
 use crate::admission::{self, Kind, Objects, Operation, Question};
 use crate::http::query::Query;
 use crate::object::part::Part;
@@ -49,36 +50,49 @@ impl Write<'_> {
     pub(super) async fn mutate(
         &self,
         cx: &Context<'_>,
-        proposal: Proposal,
+        mut proposal: Proposal,
         (current, namespace): (Option<&Value>, NamespaceState),
     ) -> Result<Proposal, Box<Status>> {
         let operation = match current {
             None => Operation::Create,
             Some(_) => Operation::Update,
         };
-        if !self.asks_about(operation) {
+        let resource = &self.target.resource;
+        let is_new = operation == Operation::Create && self.part == Part::Main;
+        let has_plugins = is_new && plugins::changes(self.state.plugins, resource);
+        let asks = self.asks_about(operation);
+        if !has_plugins && !asks {
             return Ok(proposal);
         }
         if current.is_none() {
             complete::check_place(cx, &proposal.object, namespace)?;
         }
-        let resource = &self.target.resource;
         let name = text(&proposal.object, &["metadata", "name"]).to_owned();
         let options = || of_query(self.request.query, operation);
         let question = self.question(operation, &name, (&options, cx.options.dry_run));
+        if has_plugins {
+            plugins::mutate(&question, &mut proposal.object)?;
+        }
+        if !asks {
+            return Ok(proposal);
+        }
         let old = current.map(|old| self.seen(old));
         let asked = self.seen(&proposal.object);
         let answer = admission::mutate(&question, asked, old.as_ref()).await?;
         let Some(changed) = answer else {
             return Ok(proposal);
         };
-        let object = match (self.part, current) {
+        let mut object = match (self.part, current) {
             (Part::Scale, Some(current)) => {
                 let read = scale::read(changed).map_err(|error| internal(&error.0))?;
                 scale::into_object(resource, &read, current)?
             }
             _ => self.read_again(cx, changed, &name)?,
         };
+        if has_plugins {
+            // What a webhook added may lack what plugins set.
+            plugins::mutate(&question, &mut object)?;
+        }
         Ok(Proposal { object, ..proposal })
     }
 
@@ -101,7 +115,12 @@ impl Write<'_> {
             fresh: Fresh::default(),
             meter: cx.meter,
         };
-        let read = read_value(&again, self.part, changed, (Vec::new(), Voice::Decoder));
+        let read = read_value(
+            &again,
+            self.part,
+            changed,
+            (Doubled::Told(Vec::new()), Voice::Decoder),
+        );
         let Decoded { mut object, .. } = read.map_err(|refusal| match refusal {
             Refusal::Status(status) => internal(&status.message),
             Refusal::Type(what) | Refusal::Strict(what) => internal(&what),
@@ -115,42 +134,62 @@ impl Write<'_> {
         Ok(object)
     }
 
-    /// Asks the validating part of the chain about an outcome.
+    /// Asks the validating part of the chain about an outcome; returns what it reserved in quotas,
+    /// to be kept once the outcome is committed.
     ///
     /// # Errors
-    /// The refusal of a plugin, a policy or a webhook.
+    /// The refusal of a plugin, a policy or a webhook, and of a quota.
     pub(super) async fn validate(
         &self,
         outcome: &Outcome,
         old: Option<&Value>,
-    ) -> Result<(), Box<Status>> {
+    ) -> Result<Reserved<'_>, Box<Status>> {
         let operation = match old {
             None => Operation::Create,
             Some(_) => Operation::Update,
         };
-        if matches!(outcome.answer, Answer::Status(_)) || !self.asks_about(operation) {
-            return Ok(());
-        }
+        let resource = &self.target.resource;
+        let is_main = self.part == Part::Main;
+        let checks = is_main && plugins::checks(self.state.plugins, resource, operation);
+        let counts = is_main && quota::counts(self.state, operation);
+        let asks = self.asks_about(operation);
         let object = match (&outcome.action, &outcome.answer) {
-            (Action::Create(object) | Action::Replace(object), _) => self.seen(object),
-            // Nothing changes, or a dry run. A `Scale` is complete.
-            (_, Answer::Object(object)) if self.part == Part::Scale => object.clone(),
-            (_, Answer::Object(object)) => self.seen(object),
-            _ => return Ok(()),
+            (Action::Create(object) | Action::Replace(object), _) => object,
+            // Nothing changes, or a dry run.
+            (_, Answer::Object(object)) => object,
+            _ => return Ok(Reserved::nothing(self.state)),
         };
-        let name = text(&object, &["metadata", "name"]).to_owned();
+        if mutant!("A1") || !(checks || counts || asks) {
+            return Ok(Reserved::nothing(self.state));
+        }
+        let name = text(object, &["metadata", "name"]);
         let options = || of_query(self.request.query, operation);
         let dry_run = self.request.query.get("dryRun").is_some();
-        let question = self.question(operation, &name, (&options, dry_run));
-        let old = old.map(|old| self.seen(old));
-        let objects = Objects {
-            object: Some(&object),
-            old: old.as_ref(),
+        let question = self.question(operation, name, (&options, dry_run));
+        let plain = Objects {
+            object: Some(object),
+            old,
         };
-        if mutant!("A1") {
-            return Ok(());
+        if checks {
+            plugins::validate(&question, plain)?;
         }
-        admission::validate(&question, objects).await
+        if asks {
+            let is_scale = self.part == Part::Scale && object.get("kind").is_some();
+            let seen = match is_scale {
+                true => object.clone(),
+                false => self.seen(object),
+            };
+            let old = old.map(|old| self.seen(old));
+            let objects = Objects {
+                object: Some(&seen),
+                old: old.as_ref(),
+            };
+            admission::validate(&question, objects).await?;
+        }
+        match counts {
+            true => quota::reserve(self.state, &question, plain),
+            false => Ok(Reserved::nothing(self.state)),
+        }
     }
 
     /// Asks the chain about a delete of this object. A delete of many names no object.

@@ -13,7 +13,7 @@ use kinform_api::Status;
 use serde_json::{Map, Value};
 
 use super::Context;
-use super::body::{Decoded, Refusal, bad_request, match_url, read_value};
+use super::body::{Decoded, Doubled, Refusal, bad_request, match_url, read_value};
 use super::options::FieldValidation;
 use crate::http::yaml;
 use crate::object::number::whole_numbers;
@@ -157,7 +157,7 @@ pub(crate) fn propose(
     let Decoded {
         mut object,
         warnings: more,
-    } = read_value(cx, part, object, (Vec::new(), Voice::Converter))
+    } = read_value(cx, part, object, (Doubled::none(), Voice::Converter))
         .map_err(|refusal| not_converted(cx, part, &place, refusal))?;
     warnings.extend(more);
     if current.is_none() {

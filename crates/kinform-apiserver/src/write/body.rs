@@ -23,7 +23,7 @@ use crate::http::yaml;
 use crate::object::part::Part;
 use crate::object::text;
 use crate::object::typed::Voice;
-use crate::object::{strict, typed};
+use crate::object::{findings, strict, typed};
 use crate::ownership::scale;
 use crate::protobuf;
 use crate::resource::{ResourceInfo, Shape};
@@ -64,10 +64,8 @@ pub(crate) fn decode(
              version/kind; json parse error: {error}"
         ))
     })?;
-    let doubled = doubled
-        .iter()
-        .map(|path| format!("duplicate field {path:?}"));
-    read_value(cx, part, value, (doubled.collect(), Voice::Decoder))
+    let doubled = Doubled::In(bytes, doubled);
+    read_value(cx, part, value, (doubled, Voice::Decoder))
         .map_err(|refusal| refusal.into_status(cx.resource))
 }
 
@@ -93,7 +91,7 @@ fn decode_yaml(cx: &Context<'_>, part: Part, bytes: &[u8]) -> Result<Decoded, Bo
         cx,
         part,
         value,
-        (doubled.into_iter().collect(), Voice::Decoder),
+        (Doubled::Told(doubled.into_iter().collect()), Voice::Decoder),
     )
     .map_err(|refusal| refusal.into_status(cx.resource))
 }
@@ -149,7 +147,7 @@ pub(crate) fn decode_value(
     part: Part,
     value: Value,
 ) -> Result<Decoded, Box<Status>> {
-    read_value(cx, part, value, (Vec::new(), Voice::Decoder))
+    read_value(cx, part, value, (Doubled::none(), Voice::Decoder))
         .map_err(|refusal| refusal.into_status(cx.resource))
 }
 
@@ -174,6 +172,42 @@ impl Refusal {
     }
 }
 
+/// The duplicate members of a body.
+#[derive(Clone, Debug)]
+pub(crate) enum Doubled<'a> {
+    /// As messages, which come before those about unknown members.
+    Told(Vec<String>),
+    /// Their paths in this body.
+    In(&'a [u8], Vec<String>),
+}
+
+impl Doubled<'_> {
+    pub(crate) fn none() -> Self {
+        Self::Told(Vec::new())
+    }
+
+    /// Returns the messages about them and about unknown members: of a built-in in the order of the
+    /// body, as one decoder finds both; of a custom object, the pruning comes later.
+    fn messages(self, unknown: Vec<String>, shape: &Shape) -> Vec<String> {
+        let unknown_field = |path: &String| format!("unknown field {path:?}");
+        match (self, shape) {
+            (Self::In(bytes, doubled), Shape::Builtin(_)) if doubled.len() + unknown.len() > 1 => {
+                findings::in_order(bytes, unknown, doubled)
+            }
+            (Self::In(_, doubled), _) => {
+                let doubled = doubled
+                    .iter()
+                    .map(|path| format!("duplicate field {path:?}"));
+                doubled.chain(unknown.iter().map(unknown_field)).collect()
+            }
+            (Self::Told(told), _) => {
+                let unknown = unknown.iter().map(unknown_field);
+                told.into_iter().chain(unknown).collect()
+            }
+        }
+    }
+}
+
 /// Parses a value as an object of its kind. Earlier findings, such as duplicate members, are
 /// reported together with unknown members.
 ///
@@ -183,7 +217,7 @@ pub(crate) fn read_value(
     cx: &Context<'_>,
     part: Part,
     value: Value,
-    (doubled, voice): (Vec<String>, Voice),
+    (doubled, voice): (Doubled<'_>, Voice),
 ) -> Result<Decoded, Refusal> {
     let resource = cx.resource;
     if part == Part::Scale {
@@ -229,15 +263,13 @@ pub(crate) fn read_value(
         // An absent list of owners differs from an empty one (`ownership/`).
         metadata["managedFields"] = Value::Array(Vec::new());
     }
-    let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
-    let warnings: Vec<String> = match cx.options.field_validation {
+    let mut warnings: Vec<String> = match cx.options.field_validation {
         FieldValidation::Ignore => Vec::new(),
-        FieldValidation::Warn | FieldValidation::Strict => doubled
-            .into_iter()
-            .chain(unknown)
-            .take(strict::MOST)
-            .collect(),
+        FieldValidation::Warn | FieldValidation::Strict => {
+            doubled.messages(unknown, &resource.shape)
+        }
     };
+    warnings.truncate(strict::MOST);
     if cx.options.field_validation == FieldValidation::Strict && !warnings.is_empty() {
         let text = format!("strict decoding error: {}", warnings.join(", "));
         return Err(Refusal::Strict(text));

@@ -188,12 +188,13 @@ impl Write<'_> {
             }
             let mut outcome = complete(&cx, Part::Main, proposal, (None, namespace))?;
             requester::put(resource, self.request.user, &mut outcome);
-            self.permit(&outcome, None)?;
-            self.validate(&outcome, None).await?;
+            self.permit(&mut outcome, None)?;
+            let reserved = self.validate(&outcome, None).await?;
             if let Action::Create(object) = &outcome.action {
                 last = text(object, &["metadata", "name"]).to_owned();
             }
             if let Some(written) = self.commit(outcome, None) {
+                reserved.keep();
                 return Ok(written);
             }
         }
@@ -300,9 +301,10 @@ impl Write<'_> {
                 self.may_create()?;
                 requester::put(resource, self.request.user, &mut outcome);
             }
-            self.permit(&outcome, value.as_ref())?;
-            self.validate(&outcome, value.as_ref()).await?;
+            self.permit(&mut outcome, value.as_ref())?;
+            let reserved = self.validate(&outcome, value.as_ref()).await?;
             if let Some(written) = self.commit(outcome, current) {
+                reserved.keep();
                 return Ok(written);
             }
         }
@@ -322,7 +324,7 @@ impl Write<'_> {
             if let Some(stored) = &current {
                 self.may_delete(options, (self.name(), stored)).await?;
             }
-            self.permit(&outcome, value.as_ref())?;
+            self.permit(&mut outcome, value.as_ref())?;
             if let Answer::Object(object) = &mut outcome.answer {
                 *object = resource.to_shown(object.take(), &Meter::of_object());
             }
@@ -367,8 +369,8 @@ impl Write<'_> {
     }
 
     /// Refuses writes that this user is not authorized for, and objects that this server would not
-    /// act on.
-    fn permit(&self, outcome: &Outcome, old: Option<&Value>) -> Result<(), Box<Status>> {
+    /// act on; a server that keeps these warns.
+    fn permit(&self, outcome: &mut Outcome, old: Option<&Value>) -> Result<(), Box<Status>> {
         let object = match (&outcome.action, &outcome.answer) {
             (Action::Create(object) | Action::Replace(object), _) => object,
             // A dry run.
@@ -376,8 +378,11 @@ impl Write<'_> {
             _ => return Ok(()),
         };
         let resource = &self.target.resource;
-        if old != Some(object) && !self.state.keeps_inert {
-            inert::refuse(resource, object)?;
+        if old != Some(object) {
+            match self.state.keeps_inert {
+                true => outcome.warnings.extend(inert::warning(resource, object)),
+                false => inert::refuse(resource, object)?,
+            }
         }
         if self.state.access.rights == Rights::Everything {
             return Ok(());

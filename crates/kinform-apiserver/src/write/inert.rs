@@ -1,7 +1,7 @@
-//! Refuses objects that this server would store but never act on.
+//! Refuses objects that this server would store but never act on, or warns about them.
 //!
 //! ```text
-//! mutating admission policy, aggregated API, webhook conversion -> 501
+//! mutating admission policy, aggregated API, webhook conversion -> 501 | Warning
 //! ```
 //!
 //! A test against a server that stores a mutating policy and never evaluates it proves nothing, or
@@ -21,6 +21,15 @@ use crate::resource::ResourceInfo;
 /// # Errors
 /// 501 that names the missing component.
 pub(crate) fn refuse(resource: &ResourceInfo, object: &Value) -> Result<(), Box<Status>> {
+    match warning(resource, object) {
+        None => Ok(()),
+        Some(message) => Err(Box::new(Status::failure(501, "NotImplemented", message))),
+    }
+}
+
+/// Returns the words about an object that this server would not act on: the reason of a refusal, or
+/// the warning of a server that keeps such objects.
+pub(crate) fn warning(resource: &ResourceInfo, object: &Value) -> Option<String> {
     let has = |path: &[&str]| at(object, path).is_some_and(|value| !value.is_null());
     let what = match (resource.group.as_str(), resource.plural.as_str()) {
         ("admissionregistration.k8s.io", plural)
@@ -38,8 +47,7 @@ pub(crate) fn refuse(resource: &ResourceInfo, object: &Value) -> Result<(), Box<
         {
             "conversion webhooks are never called"
         }
-        _ => return Ok(()),
+        _ => return None,
     };
-    let message = format!("not supported by this server: {what}");
-    Err(Box::new(Status::failure(501, "NotImplemented", message)))
+    Some(format!("not supported by this server: {what}"))
 }

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use super::body::{
     Decoded, Refusal, bad_request, decode_patch, match_url, media_type, read_value, unsupported,
 };
-use super::{Context, apply};
+use super::{Context, apply, body};
 use crate::budget::Meter;
 use crate::builtin::strategic_merge;
 use crate::object::json_patch::{self, MAX_OPERATIONS, Misfit, Operation};
@@ -233,7 +233,7 @@ pub(crate) fn propose(
     let Decoded {
         mut object,
         warnings,
-    } = read_value(cx, part, value, (doubled, voice)).map_err(not_decoded)?;
+    } = read_value(cx, part, value, (body::Doubled::Told(doubled), voice)).map_err(not_decoded)?;
     match_url(cx, Some(name), &mut object)?;
     if part == Part::Scale {
         object = scale::into_object(resource, &object, current)?;

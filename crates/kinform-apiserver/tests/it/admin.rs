@@ -9,7 +9,7 @@ use kinform_apiserver::{Server, Service};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::support::{Watch, create, get, namespace, send};
+use crate::support::{Watch, create, get, namespace, send, without_maps};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -300,6 +300,7 @@ async fn many_servers_in_a_process_know_nothing_of_each_other() {
         servers.push(Server::builder().plain().start().await.unwrap());
     }
     for (at, server) in servers.iter().enumerate() {
+        without_maps(server);
         for number in 0..=at {
             create(
                 &server.service(),

@@ -180,6 +180,7 @@ async fn lags_of(lag: Option<WatchLag>, bytes: usize) -> Vec<u128> {
     let builder = Server::builder();
     let server = lag.into_iter().fold(builder, |b, lag| b.watch_lag(lag));
     let server = server.in_process();
+    without_maps(&server);
     let service = server.service();
     namespace(&service, "a").await;
     let mut watch = Watch::open(&service, &format!("{ALL}?watch=1")).await;
@@ -219,6 +220,7 @@ async fn watches_are_late_by_what_the_seed_says_and_stay_in_order() {
 #[tokio::test(start_paused = true)]
 async fn the_lag_can_be_changed_while_watches_are_open() {
     let server = Server::builder().in_process();
+    without_maps(&server);
     let service = server.service();
     namespace(&service, "a").await;
     let hour = WatchLag::up_to(Duration::from_secs(3600), 1);

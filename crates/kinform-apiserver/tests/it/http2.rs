@@ -19,6 +19,8 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use crate::support::without_maps;
+
 const LIST: &str = "/api/v1/configmaps";
 const WATCH: &str = "/api/v1/configmaps?watch=1";
 
@@ -126,6 +128,7 @@ async fn tls(server: &Server, protocols: &[&str]) -> TlsStream<TcpStream> {
 #[tokio::test]
 async fn a_head_request_is_answered_without_a_body() {
     let server = Server::builder().plain().start().await.unwrap();
+    without_maps(&server);
     let client = Client::in_clear(&server).await;
     client.create("x").await;
     for (path, code) in [
@@ -146,6 +149,7 @@ async fn a_head_request_is_answered_without_a_body() {
 #[tokio::test]
 async fn watches_lists_and_writes_share_one_connection() {
     let server = Server::builder().plain().start().await.unwrap();
+    without_maps(&server);
     let client = Client::in_clear(&server).await;
     let mut watches = Vec::new();
     for _ in 0..300 {
@@ -170,6 +174,7 @@ async fn watches_lists_and_writes_share_one_connection() {
 #[tokio::test]
 async fn a_reset_and_a_stall_befall_one_stream_alone() {
     let server = Server::builder().plain().start().await.unwrap();
+    without_maps(&server);
     let client = Client::in_clear(&server).await;
     let mut whole = client.get(WATCH).await.into_body();
     let on_watch = |fault| FaultRule::new(fault).on_verb("watch");
@@ -195,6 +200,7 @@ async fn a_reset_and_a_stall_befall_one_stream_alone() {
 #[tokio::test]
 async fn stopping_ends_every_stream_cleanly_and_then_the_connection() {
     let server = Server::builder().plain().start().await.unwrap();
+    without_maps(&server);
     let client = Client::in_clear(&server).await;
     let mut watch = client.get(WATCH).await.into_body();
     let started = std::time::Instant::now();
@@ -211,6 +217,7 @@ async fn stopping_ends_every_stream_cleanly_and_then_the_connection() {
 #[tokio::test]
 async fn over_tls_clients_choose_their_protocol() {
     let server = Server::builder().start().await.unwrap();
+    without_maps(&server);
     let stream = tls(&server, &["h2", "http/1.1"]).await;
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
     let client = Client::over(stream, &server).await;
@@ -239,6 +246,7 @@ async fn over_tls_clients_choose_their_protocol() {
 #[tokio::test]
 async fn a_head_beyond_the_bound_is_refused_and_the_connection_goes_on() {
     let server = Server::builder().plain().start().await.unwrap();
+    without_maps(&server);
     let client = Client::in_clear(&server).await;
     let request = Request::get(format!("http://localhost{LIST}"))
         .header("authorization", &client.token)

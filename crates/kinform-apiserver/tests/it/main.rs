@@ -10,6 +10,7 @@ mod admin;
 mod admission;
 mod bounds;
 mod clients;
+mod cluster;
 mod events;
 mod faults;
 mod garbage;

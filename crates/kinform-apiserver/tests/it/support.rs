@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt;
 use http::{Method, Request};
-use kinform_apiserver::{Body, Server, Service};
+use kinform_apiserver::{Body, Expect, Server, Service};
 use serde_json::{Value, json};
 
 /// A request without a body.
@@ -76,9 +76,19 @@ pub(crate) fn version(object: &Value) -> u64 {
         .unwrap()
 }
 
-/// A server in process with two namespaces.
+/// Removes the config maps that every server begins with, for tests that count their own.
+pub(crate) fn without_maps(server: &Server) {
+    let store = server.store();
+    for map in server.objects("configmaps") {
+        let removed = store.remove(store.shelf("configmaps"), map.key(), Expect::Present);
+        removed.unwrap();
+    }
+}
+
+/// A server in process with two namespaces, and without config maps.
 pub(crate) async fn server() -> (Server, Service) {
     let server = Server::builder().in_process();
+    without_maps(&server);
     let service = server.service();
     namespace(&service, "a").await;
     namespace(&service, "b").await;

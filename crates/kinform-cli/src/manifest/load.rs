@@ -4,8 +4,8 @@
 //! [Document] ──namespaces, definitions, the rest──▶ create │ restore │ remove ──▶ Server
 //! ```
 //!
-//! Loading lays a state. An object that the server would store but never act on (a webhook, an
-//! aggregated API) is skipped with a line, so that an operator's bundle loads; a definition whose
+//! Loading lays a state: configurations of admission come last, so that no webhook is asked. An
+//! object that the server would store but never act on (an aggregated API) is skipped with a line, so that an operator's bundle loads; a definition whose
 //! conversion is a webhook is stored without it. A server that keeps such objects gets them whole.
 
 use std::collections::HashSet;

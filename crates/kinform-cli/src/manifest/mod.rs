@@ -93,14 +93,20 @@ impl Document {
         found.unwrap_or_default()
     }
 
-    /// Namespaces, then definitions, then everything else.
+    /// Namespaces, then definitions, then everything else; last the configurations of admission,
+    /// which must not judge the objects that are loaded with them.
     fn rank(&self) -> usize {
-        let order = ["Namespace", "CustomResourceDefinition"];
-        let kind = self.text("/kind");
-        order
-            .iter()
-            .position(|it| *it == kind)
-            .unwrap_or(order.len())
+        match self.text("/kind") {
+            "Namespace" => 0,
+            "CustomResourceDefinition" => 1,
+            _ if self
+                .text("/apiVersion")
+                .starts_with("admissionregistration.k8s.io/") =>
+            {
+                3
+            }
+            _ => 2,
+        }
     }
 
     /// The file, the object, and a statement about them.

@@ -9,13 +9,13 @@
 //!
 //! * `rule.rs`: matching and comparing rules;
 //! * `escalation.rs`: the check that users grant only permissions that they hold;
-//! * `bootstrap.rs`: the initial roles of every cluster, and aggregated ones.
+//! * `aggregation.rs`: roles that aggregate the rules of others.
 //!
 //! Complexity: linear in the bindings that are checked.
 //!
 //! Upstream: `kubernetes/kubernetes:plugin/pkg/auth/authorizer/rbac`, `pkg/registry/rbac`.
 
-pub(crate) mod bootstrap;
+pub(crate) mod aggregation;
 pub(crate) mod escalation;
 mod rule;
 

@@ -28,6 +28,8 @@ pub(super) struct Errors<'m> {
     /// The names of the items of the list that was looked into last. Many parts of an object refer
     /// to the same list.
     names: Option<(*const Value, Rc<HashSet<String>>)>,
+    /// The names of those volumes of the last list that are claims.
+    claims: Option<(*const Value, Rc<HashSet<String>>)>,
 }
 
 impl<'m> Errors<'m> {
@@ -36,6 +38,7 @@ impl<'m> Errors<'m> {
             list: Vec::new(),
             meter,
             names: None,
+            claims: None,
         }
     }
 
@@ -66,26 +69,44 @@ impl<'m> Errors<'m> {
 
     /// Returns the names of the items of a list.
     pub(super) fn names_in(&mut self, list: Option<&Value>) -> Rc<HashSet<String>> {
-        let Some(list) = list else {
-            return Rc::default();
-        };
-        // The address identifies the list: the object is borrowed until its validation ends.
-        let address = std::ptr::from_ref(list);
-        if let Some((known, names)) = &self.names
-            && *known == address
-        {
-            return names.clone();
-        }
-        let items = list.as_array().into_iter().flatten();
-        let names = items.map(|item| text(item, &["name"]).to_owned());
-        let names: Rc<HashSet<String>> = Rc::new(names.collect());
-        self.names = Some((address, names.clone()));
-        names
+        known(&mut self.names, list, |_| true)
+    }
+
+    /// Returns the names of those volumes in a list whose source is a claim.
+    pub(super) fn claims_in(&mut self, list: Option<&Value>) -> Rc<HashSet<String>> {
+        let sources = ["persistentVolumeClaim", "ephemeral"];
+        known(&mut self.claims, list, |volume| {
+            sources.iter().any(|name| volume.get(name).is_some())
+        })
     }
 
     pub(super) fn found(self) -> Vec<FieldError> {
         self.list
     }
+}
+
+/// Returns the names of a list's items, read once.
+fn known(
+    last: &mut Option<(*const Value, Rc<HashSet<String>>)>,
+    list: Option<&Value>,
+    is_meant: impl Fn(&Value) -> bool,
+) -> Rc<HashSet<String>> {
+    let Some(list) = list else {
+        return Rc::default();
+    };
+    // The address identifies the list: the object is borrowed until its validation ends.
+    let address = std::ptr::from_ref(list);
+    if let Some((known, names)) = last
+        && *known == address
+    {
+        return names.clone();
+    }
+    let items = list.as_array().into_iter().flatten();
+    let names = items.filter(|item| is_meant(item));
+    let names = names.map(|item| text(item, &["name"]).to_owned());
+    let names: Rc<HashSet<String>> = Rc::new(names.collect());
+    *last = Some((address, names.clone()));
+    names
 }
 
 #[cfg(test)]

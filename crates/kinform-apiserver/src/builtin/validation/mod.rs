@@ -24,6 +24,8 @@ mod checks;
 mod errors;
 mod kinds;
 mod metrics;
+mod mounts;
+pub(super) mod pod_status;
 mod pods;
 mod rule;
 mod scalars;
@@ -44,7 +46,8 @@ use crate::budget::Meter;
 
 /// Errors of an object.
 pub(super) fn errors(of: &'static Type, object: &Value, meter: &Meter) -> Vec<FieldError> {
-    Scope::root(of, object, None).errors(table().of(of), meter)
+    let object = workloads::with_claimed_volumes(of, object);
+    Scope::root(of, &object, None).errors(table().of(of), meter)
 }
 
 /// Errors that only a new object can have.
@@ -324,11 +327,102 @@ mod tests {
     }
 
     #[test]
+    fn a_stateful_set_mounts_its_claim_templates() {
+        let set = |container: Value, claims: &[&str]| {
+            let claim = |name: &&str| {
+                json!({"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"],
+                    "resources": {"requests": {"storage": "1Gi"}}}})
+            };
+            json!({"metadata": {"name": "s"}, "spec": {
+                "podManagementPolicy": "Parallel",
+                "updateStrategy": {"type": "OnDelete"},
+                "selector": {"matchLabels": {"a": "b"}},
+                "volumeClaimTemplates": claims.iter().map(claim).collect::<Vec<_>>(),
+                "template": {"metadata": {"labels": {"a": "b"}}, "spec": {
+                    "restartPolicy": "Always",
+                    "dnsPolicy": "ClusterFirst",
+                    "volumes": [{"name": "data", "emptyDir": {}}, {"name": "Bad_v", "emptyDir": {}}],
+                    "containers": [container],
+                    "initContainers": [],
+                }},
+            }})
+        };
+        let container = |more: Value| {
+            let mut container = json!({"name": "c", "image": "i",
+                "terminationMessagePolicy": "File", "imagePullPolicy": "Always"});
+            container
+                .as_object_mut()
+                .unwrap()
+                .extend(more.as_object().unwrap().clone());
+            container
+        };
+        let found = |more: Value, claims: &[&str]| {
+            let object = set(container(more), claims);
+            let all = messages(("apps", "v1", "StatefulSet"), &object);
+            let cut = |text: String| text.split(": a lowercase").next().unwrap().to_owned();
+            all.into_iter().map(cut).collect::<Vec<String>>()
+        };
+        // Claims come first, and hide the volumes of their names.
+        let bad = "spec.template.spec.volumes[2].name: Invalid value: \"Bad_v\"";
+        assert_eq!(
+            found(
+                json!({"volumeMounts": [{"name": "claim", "mountPath": "/a"},
+                    {"name": "none", "mountPath": "/b"}]}),
+                &["claim", "data", "claim"]
+            ),
+            [
+                bad,
+                "spec.template.spec.containers[0].volumeMounts[1].name: Not found: \"none\"",
+            ]
+        );
+        let device = "spec.template.spec.containers[0].volumeDevices";
+        assert_eq!(
+            found(
+                json!({"volumeMounts": [{"name": "claim", "mountPath": "/a"}],
+                    "volumeDevices": [{"name": "data", "devicePath": "/x"},
+                        {"name": "claim", "devicePath": "/a"}]}),
+                &["claim"]
+            ),
+            [
+                bad,
+                "spec.template.spec.containers[0].volumeMounts[0].name: Invalid value: \"claim\": \
+                 must not already exist in volumeDevices",
+                "spec.template.spec.containers[0].volumeMounts[0].mountPath: Invalid value: \"/a\": \
+                 must not already exist as a path in volumeDevices",
+                &format!(
+                    "{device}[0].name: Invalid value: \"data\": can only use volume source type of \
+                     PersistentVolumeClaim or Ephemeral for block mode"
+                ),
+                &format!(
+                    "{device}[1].name: Invalid value: \"claim\": must not already exist in volumeMounts"
+                ),
+                &format!(
+                    "{device}[1].devicePath: Invalid value: \"/a\": must not already exist as a path \
+                     in volumeMounts"
+                ),
+            ]
+        );
+        assert_eq!(
+            found(json!({}), &[""]),
+            [
+                "spec.template.spec.volumes[0].persistentVolumeClaim.claimName: Required value",
+                "spec.template.spec.volumes[0].name: Required value",
+                bad,
+            ]
+        );
+    }
+
+    #[test]
     fn values_of_another_shape_do_no_harm() {
         for kind in kinform_schema::kinds() {
             let (of, hostile) = (
                 kind.3,
-                [json!(null), json!([]), json!({"spec": 1, "metadata": []})],
+                [
+                    json!(null),
+                    json!([]),
+                    json!({"spec": 1, "metadata": []}),
+                    json!({"spec": {"volumeClaimTemplates": [1, {}], "template": {"spec": []}}}),
+                ],
             );
             for object in hostile {
                 let meter = Meter::endless();

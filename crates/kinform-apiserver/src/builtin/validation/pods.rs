@@ -1,7 +1,7 @@
 //! Checks of pods that need more than a word of the vocabulary.
 //!
 //! ```text
-//! :mounts -> a mount names a volume of its pod, and no other mount has its path
+//! :handler livenessProbe -> exactly one of the ways to ask a container
 //! ```
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/apis/core/validation/validation.go`.
@@ -25,7 +25,6 @@ pub(super) fn named(name: &str) -> Option<Check> {
         ":init_names" => init_names,
         ":init_probes" => init_probes,
         ":mode" => mode,
-        ":mounts" => mounts,
         ":node_terms" => node_terms,
         ":one_volume_source" => one_volume_source,
         ":port_names" => port_names,
@@ -70,46 +69,6 @@ fn one_volume_source(site: &Site<'_>, errors: &mut Errors<'_>) {
             site.path(),
             "must specify a volume type",
         ));
-    }
-}
-
-fn mounts(site: &Site<'_>, errors: &mut Errors<'_>) {
-    let spec = site.scope.around("PodSpec").unwrap_or(&Value::Null);
-    let volumes = errors.names_in(at(spec, &["volumes"]));
-    let mut paths: HashSet<&str> = HashSet::new();
-    for (place, mount) in site.items().iter().enumerate() {
-        let field = |name: &str| format!("{}[{place}].{name}", site.path());
-        let (name, path) = (text(mount, &["name"]), text(mount, &["mountPath"]));
-        if name.is_empty() {
-            errors.push(FieldError::required(field("name"), ""));
-        }
-        if !volumes.contains(name) {
-            errors.push(FieldError::not_found(field("name"), name));
-        }
-        if path.is_empty() {
-            errors.push(FieldError::required(field("mountPath"), ""));
-        }
-        if !paths.insert(path) {
-            errors.push(FieldError::invalid(
-                field("mountPath"),
-                path,
-                "must be unique",
-            ));
-        }
-        for name in ["subPath", "subPathExpr"] {
-            let path = text(mount, &[name]);
-            let field = format!("{}.{name}", site.path());
-            if path.starts_with('/') {
-                errors.push(FieldError::invalid(
-                    field.clone(),
-                    path,
-                    "must be a relative path",
-                ));
-            }
-            if path.split('/').any(|part| part == "..") {
-                errors.push(FieldError::invalid(field, path, "must not contain '..'"));
-            }
-        }
     }
 }
 

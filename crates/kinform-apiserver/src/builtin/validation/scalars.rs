@@ -27,7 +27,6 @@ const NO_EXPRESSION: &str = "compilation failed: ERROR: <input>:1:0: Syntax erro
 pub(super) fn named(name: &str) -> Option<Check> {
     Some(match name {
         ":at_most" => at_most,
-        ":claim_names" => claim_names,
         ":flow_namespace" => flow_namespace,
         ":known_container" => known_container,
         ":affinity_change" => affinity_change,
@@ -77,18 +76,6 @@ fn at_most(site: &Site<'_>, errors: &mut Errors<'_>) {
     if let Some(most) = most.filter(|most: &usize| site.text().len() > *most) {
         let detail = format!("can have at most {most} characters");
         errors.push(FieldError::invalid(site.path(), "", detail));
-    }
-}
-
-/// Every claim template has a name: pods' volumes refer to the claim by it.
-fn claim_names(site: &Site<'_>, errors: &mut Errors<'_>) {
-    for (place, claim) in site.items().iter().enumerate() {
-        if text(claim, &["metadata", "name"]).is_empty() {
-            let volume = format!("{}.template.spec.volumes[{place}]", site.scope.path());
-            for name in ["persistentVolumeClaim.claimName", "name"] {
-                errors.push(FieldError::required(format!("{volume}.{name}"), ""));
-            }
-        }
     }
 }
 

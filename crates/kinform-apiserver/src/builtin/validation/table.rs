@@ -14,8 +14,8 @@ use kinform_schema::Type;
 
 use super::rule::{Check, Rule};
 use super::{
-    admission, certificates, changes, checks, kinds, metrics, pods, scalars, services, singles,
-    workloads,
+    admission, certificates, changes, checks, kinds, metrics, mounts, pods, scalars, services,
+    singles, workloads,
 };
 use crate::builtin::condition::Condition;
 use crate::builtin::defaults::find_type;
@@ -118,6 +118,7 @@ fn rule(line: &str) -> Option<Rule> {
 
 fn named(name: &str) -> Option<Check> {
     checks::named(name)
+        .or_else(|| mounts::named(name))
         .or_else(|| pods::named(name))
         .or_else(|| services::named(name))
         .or_else(|| workloads::named(name))

@@ -6,8 +6,12 @@
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/apis/{apps,batch,policy,autoscaling}/validation`.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
+
 use kinform_api::{FieldError, ShownValue, names};
-use serde_json::Value;
+use kinform_schema::Type;
+use serde_json::{Value, json};
 
 use super::rule::Check;
 use super::{Errors, Site, checks, words};
@@ -35,6 +39,40 @@ pub(super) fn named(name: &str) -> Option<Check> {
         ":time_zone" => time_zone,
         _ => return None,
     })
+}
+
+/// Returns an object as it is validated: the template of a stateful set has a volume for each claim
+/// template, as its pods will have.
+///
+/// Upstream: `pkg/apis/apps/validation` (`ValidatePodTemplateSpecForStatefulSet`).
+pub(super) fn with_claimed_volumes<'a>(of: &Type, object: &'a Value) -> Cow<'a, Value> {
+    let claims = at(object, &["spec", "volumeClaimTemplates"]).and_then(Value::as_array);
+    let claims = claims.filter(|claims| of.name() == "StatefulSet" && !claims.is_empty());
+    let (Some(claims), Some(Value::Object(_))) =
+        (claims, at(object, &["spec", "template", "spec"]))
+    else {
+        return Cow::Borrowed(object);
+    };
+    let mut names: HashSet<&str> = HashSet::new();
+    let mut volumes: Vec<Value> = Vec::new();
+    for name in claims
+        .iter()
+        .map(|claim| text(claim, &["metadata", "name"]))
+    {
+        if names.insert(name) {
+            let claim = json!({"claimName": name});
+            volumes.push(json!({"name": name, "persistentVolumeClaim": claim}));
+        }
+    }
+    let own = at(object, &["spec", "template", "spec", "volumes"]).and_then(Value::as_array);
+    let own = own.into_iter().flatten();
+    volumes.extend(
+        own.filter(|own| !names.contains(text(own, &["name"])))
+            .cloned(),
+    );
+    let mut whole = object.clone();
+    whole["spec"]["template"]["spec"]["volumes"] = Value::from(volumes);
+    Cow::Owned(whole)
 }
 
 /// Returns whether a label selector selects these labels.

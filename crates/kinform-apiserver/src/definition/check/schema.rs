@@ -17,6 +17,7 @@ use crate::object::metadata::MOST_ERRORS;
 use crate::object::text;
 use crate::schema::flag;
 use crate::schema::rules::define::{self, Around};
+use crate::schema::rules::estimate;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 /// The members that are allowed at the root of a schema with a status subresource.
@@ -242,7 +243,7 @@ fn children(schema: &Value, place: &Place, found: &mut Found<'_>) {
             let why = "inside additionalProperties applying to object metadata";
             below.no_default = Some(why.to_owned());
         }
-        below.times *= define::times(schema, "maxProperties");
+        below.times *= estimate::times(schema, "maxProperties");
         if others.is_object() {
             node(others, &below, found);
         }
@@ -272,7 +273,7 @@ fn children(schema: &Value, place: &Place, found: &mut Found<'_>) {
         if text(schema, &["x-kubernetes-list-type"]) != "map" && below.without_old.is_none() {
             below.without_old = Some(place.path.clone());
         }
-        below.times *= define::times(schema, "maxItems");
+        below.times *= estimate::times(schema, "maxItems");
         node(items, &below, found);
     }
 }

@@ -12,20 +12,18 @@
 //! `pkg/apiserver/schema/cel/compilation.go`.
 
 use kinform_api::{FieldError, ShownValue};
-use kube_cel::cel::common::ast::{Expr, IdedExpr};
 use serde_json::{Value, json};
 
+use super::estimate::estimate;
 use crate::budget::Meter;
 use crate::schema::Whole;
 use crate::schema::cel::program::Program;
-use crate::schema::cel::types::{self, Type};
+use crate::schema::cel::types::Type;
 
 /// The limit of the estimated cost of one rule.
 const MAX_ESTIMATE: f64 = 10_000_000.0;
 /// The limit of the estimated cost of all rules together.
 const MAX_TOTAL: f64 = 100_000_000.0;
-/// The assumed size of a list or map without a bound: a request of its smallest items.
-const UNBOUND: f64 = 1_048_576.0;
 const REASONS: [&str; 4] = [
     "FieldValueDuplicate",
     "FieldValueForbidden",
@@ -233,75 +231,6 @@ fn too_costly(what: &str, factor: f64) -> String {
         "{what} exceeds budget by factor of {factor} (try simplifying the rule, or adding maxItems, \
          maxProperties, and maxLength where arrays, maps, and strings are declared)"
     )
-}
-
-/// Returns the maximum number of items or members that a node can have.
-pub(crate) fn times(schema: &Value, bound: &str) -> f64 {
-    schema
-        .get(bound)
-        .and_then(Value::as_f64)
-        .unwrap_or(UNBOUND)
-        .min(UNBOUND)
-}
-
-/// Estimates the cost of a rule in the worst case: its steps, multiplied by the sizes of the lists
-/// that its loops iterate over.
-fn estimate(schema: &Value, expression: &IdedExpr) -> f64 {
-    let mut scope = vec![
-        ("self".to_owned(), Some(schema)),
-        ("oldSelf".to_owned(), Some(schema)),
-    ];
-    cost(expression, &mut scope)
-}
-
-type Scope<'a> = Vec<(String, Option<&'a Value>)>;
-
-fn cost(expression: &IdedExpr, scope: &mut Scope<'_>) -> f64 {
-    match &expression.expr {
-        Expr::Call(call) => {
-            let target = call.target.as_ref().map_or(0.0, |of| cost(of, scope));
-            let arguments: f64 = call.args.iter().map(|of| cost(of, scope)).sum();
-            1.0 + target + arguments
-        }
-        Expr::Select(select) => 1.0 + cost(&select.operand, scope),
-        Expr::List(list) => 1.0 + list.elements.iter().map(|of| cost(of, scope)).sum::<f64>(),
-        Expr::Comprehension(of) => {
-            let range = schema_of(&of.iter_range, scope);
-            let (size, item) = match range {
-                Some(schema) if schema.get("additionalProperties").is_some() => {
-                    (times(schema, "maxProperties"), None)
-                }
-                Some(schema) => (times(schema, "maxItems"), schema.get("items")),
-                // The parts of a text, or the result of a loop: their sizes are not known here.
-                None => (1.0, None),
-            };
-            let outside = cost(&of.iter_range, scope);
-            scope.push((of.iter_var.clone(), item));
-            let inside = cost(&of.loop_step, scope);
-            scope.pop();
-            outside + size * inside
-        }
-        _ => 1.0,
-    }
-}
-
-/// Returns the schema of an expression that refers to a part of the object.
-fn schema_of<'a>(expression: &IdedExpr, scope: &Scope<'a>) -> Option<&'a Value> {
-    match &expression.expr {
-        Expr::Ident(name) => scope.iter().rev().find(|(known, _)| known == name)?.1,
-        Expr::Select(select) => {
-            let of = schema_of(&select.operand, scope)?;
-            let properties = of.get("properties").and_then(Value::as_object);
-            let named = properties.into_iter().flatten();
-            let found = named
-                .into_iter()
-                .find(|(name, _)| types::escape(name).as_deref() == Some(&select.field));
-            found
-                .map(|(_, of)| of)
-                .or_else(|| of.get("additionalProperties").filter(|of| of.is_object()))
-        }
-        _ => None,
-    }
 }
 
 /// States whether a path may name keys in brackets.

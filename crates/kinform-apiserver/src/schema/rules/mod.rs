@@ -8,11 +8,13 @@
 //! that names the old value runs only if there is one, unless it declares it optional. A rule that
 //! fails for an unchanged value causes a warning, not an error.
 //!
-//! * `values.rs`: objects as rules see them; `define.rs`: the validation of rules in a definition.
+//! * `values.rs`: objects as rules see them; `define.rs`: the validation of rules in a definition;
+//!   `estimate.rs`: their cost in the worst case.
 //!
 //! Upstream: `apiextensions-apiserver:pkg/apiserver/schema/cel/validation.go`.
 
 pub(crate) mod define;
+pub(crate) mod estimate;
 #[cfg(test)]
 mod tests;
 mod values;

@@ -42,6 +42,48 @@ const DIFFERENCES: &[(&str, &[usize], &str)] = &[
         "the recorder's delete of the objects was still refused by the policy",
     ),
     (
+        "builtin",
+        &[2, 3, 4],
+        "the recorder made a namespace without recording it",
+    ),
+    (
+        "builtin",
+        &[19],
+        "not yet: names of priority classes that are the system's",
+    ),
+    (
+        "builtin",
+        &[28, 37],
+        "both classes are made within one second here: the first by name is taken",
+    ),
+    (
+        "builtin",
+        &[35],
+        "not yet: the warning about an old annotation",
+    ),
+    (
+        "limitrange",
+        &[10],
+        "a real server reports errors of several resources in random order",
+    ),
+    (
+        "limitrange",
+        &[22, 26],
+        "not yet: some checks of a limit range",
+    ),
+    (
+        "resourcequota",
+        &[5, 12, 14, 28, 35],
+        "the owners wrote within one second here: their order is by name",
+    ),
+    ("resourcequota", &[22, 24], "addresses are random"),
+    ("resourcequota", &[29], "the age depends on the time"),
+    (
+        "resourcequota",
+        &[40, 41, 42],
+        "not yet: some checks of a quota",
+    ),
+    (
         "webhook/configurations",
         &[1, 15, 16, 17, 21, 27, 29, 30, 31],
         "not yet: some checks of a configuration",
@@ -95,11 +137,6 @@ const DIFFERENCES: &[(&str, &[usize], &str)] = &[
         "webhook/mutating-workload",
         &[1, 11, 12, 13],
         "the recorded patch is not whole: the recorder took a part of it for a token",
-    ),
-    (
-        "webhook/mutating-workload",
-        &[2, 3],
-        "not yet: the priority of pods",
     ),
     (
         "webhook/mutating-workload",
@@ -196,6 +233,9 @@ const WEBHOOKS: [&str; 17] = [
 
 /// The stories of policies.
 const POLICIES: [&str; 3] = ["policy/definitions", "policy/params", "policy/validating"];
+
+/// The stories of compiled-in plugins.
+const PLUGINS: [&str; 3] = ["builtin", "limitrange", "resourcequota"];
 
 /// Stories between whose steps the recorder removed its configurations.
 const CLEANED: [&str; 7] = [
@@ -449,10 +489,15 @@ async fn compare(folder: &str, stories: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn webhooks_are_called_and_answered_as_by_a_real_server() {
-    compare("admission", &WEBHOOKS).await;
+    compare("admission/webhook", &WEBHOOKS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn policies_decide_as_those_of_a_real_server() {
     compare("admission/policy", &POLICIES).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plugins_change_and_refuse_as_those_of_a_real_server() {
+    compare("admission/plugins", &PLUGINS).await;
 }

@@ -22,7 +22,10 @@ const TRIES: usize = 5;
 /// Runs all stories on a new server. Returns the outcome, and whether a second ended during the
 /// story in which owners are merged by their seconds: it was recorded within one.
 async fn replay() -> (Rows, bool) {
-    let server = Server::builder().without_garbage_collection().in_process();
+    let server = Server::builder()
+        .admission(["-*"])
+        .without_garbage_collection()
+        .in_process();
     let service = server.service();
     let namespace = json!({"metadata": {"name": "apply"}});
     send(&service, &request("POST", "/api/v1/namespaces", namespace)).await;

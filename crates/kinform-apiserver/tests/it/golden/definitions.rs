@@ -30,7 +30,7 @@ fn sorted(body: &str) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn odd_definitions_and_their_objects_live_as_on_a_real_server() {
-    let server = Server::builder().in_process();
+    let server = Server::builder().admission(["-*"]).in_process();
     let service = server.service();
     let namespace = json!({"metadata": {"name": "odd"}});
     send(&service, &request("POST", "/api/v1/namespaces", namespace)).await;

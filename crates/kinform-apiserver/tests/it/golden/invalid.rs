@@ -163,7 +163,10 @@ fn forget_chosen(object: &mut Value) {
 
 #[tokio::test(start_paused = true)]
 async fn new_objects_get_the_defaults_of_a_real_server() {
-    let server = Server::builder().keep_inert_objects().in_process();
+    let server = Server::builder()
+        .admission(["-*"])
+        .keep_inert_objects()
+        .in_process();
     let (_, wrong, rows) = create_all(&server.service()).await;
     let count = wrong.len();
     assert!(
@@ -242,7 +245,10 @@ impl Report {
 
 #[tokio::test(start_paused = true)]
 async fn invalid_writes_are_refused_as_by_a_real_server() {
-    let server = Server::builder().keep_inert_objects().in_process();
+    let server = Server::builder()
+        .admission(["-*"])
+        .keep_inert_objects()
+        .in_process();
     let service = server.service();
     let (chosen, ..) = create_all(&service).await;
     let mut report = Report::default();

@@ -27,6 +27,7 @@ const OBJECTS: [&str; 8] = [
 fn server() -> Server {
     let admin = User::new("admin").with_uid("admin-uid");
     Server::builder()
+        .admission(["-*"])
         .rbac()
         .without_garbage_collection()
         .user("admin-token", admin.with_group("system:masters"))

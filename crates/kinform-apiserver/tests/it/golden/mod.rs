@@ -12,6 +12,7 @@ mod apply;
 mod comparison;
 mod definitions;
 mod discovery;
+mod fresh;
 mod invalid;
 mod kinds;
 mod life;

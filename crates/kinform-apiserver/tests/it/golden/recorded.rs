@@ -16,6 +16,7 @@ use kinform_apiserver::{Builder, Draft, Expect, Found, Server, Service, Shelf};
 use serde_json::{Value, json};
 
 use super::protobuf;
+use crate::support::without_maps;
 
 /// Offset of our versions from the recorded ones: a new server has versions of its own already.
 pub(crate) const OFFSET: u64 = 100_000;
@@ -153,9 +154,12 @@ fn unzipped(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Builder with the recorded server's settings.
+/// Builder with the recorded server's settings; its admission plugins were off.
 pub(crate) fn builder() -> Builder {
-    Server::builder().rbac().without_garbage_collection()
+    Server::builder()
+        .admission(["-*"])
+        .rbac()
+        .without_garbage_collection()
 }
 
 /// A server with all objects of the recorded lists, under the same versions.
@@ -168,6 +172,8 @@ pub(crate) async fn load(
     server: Server,
     adjust: impl Fn(&str, Vec<Value>) -> Vec<Value>,
 ) -> Server {
+    // The recorded server trusted no clients' certificates, and had one map less.
+    without_maps(&server);
     let mut objects = Vec::new();
     for exchange in exchanges("list") {
         let is_whole = exchange.accept == "application/json"

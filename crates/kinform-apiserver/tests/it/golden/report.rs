@@ -19,7 +19,7 @@ const END: &str = "<!-- end -->";
 static PAGE: Mutex<()> = Mutex::new(());
 
 /// Content of each folder: folders of the first recording, then stories that were recorded later.
-const FOLDERS: [(&str, &str); 18] = [
+const FOLDERS: [(&str, &str); 20] = [
     (
         "list",
         "lists in every form: JSON, protobuf, tables, metadata alone, pages, compressed",
@@ -49,12 +49,20 @@ const FOLDERS: [(&str, &str); 18] = [
     ("table", "tables of objects in many states"),
     ("bookmark", "bookmarks of watches of every built-in kind"),
     (
-        "admission",
+        "admission/webhook",
         "steps of stories about webhooks: replies, warnings, and the calls",
     ),
     (
         "admission/policy",
         "steps of stories about validating policies, their bindings and parameters",
+    ),
+    (
+        "admission/plugins",
+        "steps of stories about compiled-in plugins: limits, quotas, priorities, classes",
+    ),
+    (
+        "fresh",
+        "lists of a server that has just been started, roles included",
     ),
 ];
 /// Number of folders of the first recording.

@@ -159,7 +159,7 @@ fn end_of_initial_events(bytes: &[u8]) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn bookmarks_of_every_kind_are_those_of_a_real_server() {
-    let server = Server::builder().in_process();
+    let server = Server::builder().admission(["-*"]).in_process();
     let (service, mut rows) = (server.service(), Rows::of("bookmark"));
     for exchange in exchanges("bookmark") {
         let reply = reply(&service, &exchange).await;

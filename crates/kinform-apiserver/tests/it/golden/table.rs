@@ -21,7 +21,10 @@ fn shown(table: &str) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn objects_in_many_states_are_shown_as_by_a_real_server() {
-    let server = Server::builder().keep_inert_objects().in_process();
+    let server = Server::builder()
+        .admission(["-*"])
+        .keep_inert_objects()
+        .in_process();
     let service = server.service();
     let mut rows = Rows::of("table");
     for exchange in exchanges("table") {
@@ -49,7 +52,7 @@ fn asked(method: Method, path: &str, body: Value) -> Exchange {
 
 #[tokio::test(start_paused = true)]
 async fn writes_are_answered_by_tables_and_reviews_are_not() {
-    let server = Server::builder().in_process();
+    let server = Server::builder().admission(["-*"]).in_process();
     let service = server.service();
     let maps = "/api/v1/namespaces/default/configmaps";
     let object = json!({"metadata": {"name": "x"}, "data": {"a": "b"}});

@@ -1,0 +1,220 @@
+//! The usage of an object, as quotas count it.
+//!
+//! ```text
+//! object ──▶ pods, requests.cpu, services.nodeports, count/deployments.apps, ..: amounts
+//! ```
+//!
+//! Pure.
+//!
+//! Upstream: `kubernetes:pkg/quota/v1/evaluator/core`.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::object::quantity::Quantity;
+use crate::object::{at, text};
+use crate::resource::ResourceInfo;
+
+/// Amounts by the names that quotas use.
+pub(super) type Usage = BTreeMap<String, Quantity>;
+
+/// The resources of containers that a quota counts, and their short names for requests.
+const COMPUTE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
+
+/// Reads amounts by name.
+pub(super) fn read(of: &Value) -> Usage {
+    let entries = of.as_object().into_iter().flatten();
+    let parsed =
+        entries.filter_map(|(name, amount)| Some((name.clone(), amount.as_str()?.parse().ok()?)));
+    parsed.collect()
+}
+
+/// Returns whether an update of this resource may add usage.
+pub(super) fn grows(resource: &ResourceInfo) -> bool {
+    resource.is_core("services") || resource.is_core("persistentvolumeclaims")
+}
+
+/// The usage of an object.
+pub(super) fn of(resource: &ResourceInfo, object: &Value) -> Usage {
+    let mut usage = Usage::new();
+    let one = Quantity::units(1);
+    let counted = match resource.group.as_str() {
+        "" => format!("count/{}", resource.plural),
+        group => format!("count/{}.{group}", resource.plural),
+    };
+    usage.insert(counted, one);
+    if !resource.group.is_empty() {
+        return usage;
+    }
+    match resource.plural.as_str() {
+        "pods" => pod(object, &mut usage),
+        "services" => service(object, &mut usage),
+        "persistentvolumeclaims" => claim(object, &mut usage),
+        "configmaps" | "secrets" | "replicationcontrollers" | "resourcequotas" => {
+            usage.insert(resource.plural.clone(), one);
+        }
+        _ => {}
+    }
+    usage
+}
+
+/// A pod that has ended uses nothing but its name.
+fn pod(pod: &Value, usage: &mut Usage) {
+    if matches!(text(pod, &["status", "phase"]), "Succeeded" | "Failed") {
+        return;
+    }
+    usage.insert("pods".to_owned(), Quantity::units(1));
+    for (what, amounts) in [
+        ("requests", total(pod, "requests")),
+        ("limits", total(pod, "limits")),
+    ] {
+        for (name, amount) in amounts {
+            if what == "requests" && COMPUTE.contains(&name.as_str()) {
+                usage.insert(name.clone(), amount);
+            }
+            usage.insert(format!("{what}.{name}"), amount);
+        }
+    }
+}
+
+/// The sum over the containers, or the largest init container if that is more.
+fn total(pod: &Value, what: &str) -> Usage {
+    let mut sum = Usage::new();
+    for container in containers(pod, "containers") {
+        for (name, amount) in read(&container["resources"][what]) {
+            let total = sum.get(&name).map_or(amount, |total| total.plus(amount));
+            sum.insert(name, total);
+        }
+    }
+    for container in containers(pod, "initContainers") {
+        for (name, amount) in read(&container["resources"][what]) {
+            let most = sum.get(&name).map_or(amount, |most| (*most).max(amount));
+            sum.insert(name, most);
+        }
+    }
+    sum
+}
+
+fn containers<'a>(pod: &'a Value, place: &str) -> impl Iterator<Item = &'a Value> {
+    pod["spec"][place].as_array().into_iter().flatten()
+}
+
+fn service(service: &Value, usage: &mut Usage) {
+    let ports = service["spec"]["ports"].as_array().map_or(0, Vec::len);
+    let ports = Quantity::units(u32::try_from(ports).unwrap_or(u32::MAX));
+    let spec = |name| text(service, &["spec", name]);
+    usage.insert("services".to_owned(), Quantity::units(1));
+    let allocates = service["spec"]["allocateLoadBalancerNodePorts"] != false;
+    let (balancers, node_ports) = match spec("type") {
+        "NodePort" => (0, ports),
+        "LoadBalancer" if allocates => (1, ports),
+        "LoadBalancer" => (1, Quantity::default()),
+        _ => (0, Quantity::default()),
+    };
+    usage.insert(
+        "services.loadbalancers".to_owned(),
+        Quantity::units(balancers),
+    );
+    usage.insert("services.nodeports".to_owned(), node_ports);
+}
+
+fn claim(claim: &Value, usage: &mut Usage) {
+    let class = text(claim, &["spec", "storageClassName"]);
+    let of_class = |name: &str| format!("{class}.storageclass.storage.k8s.io/{name}");
+    let size = text(claim, &["spec", "resources", "requests", "storage"])
+        .parse()
+        .ok();
+    let counts = [
+        ("persistentvolumeclaims", Some(Quantity::units(1))),
+        ("requests.storage", size),
+    ];
+    for (name, amount) in counts {
+        let Some(amount) = amount else { continue };
+        usage.insert(name.to_owned(), amount);
+        if !class.is_empty() {
+            usage.insert(of_class(name), amount);
+        }
+    }
+}
+
+/// The resources that containers of a pod must specify because a quota limits them, with the names
+/// of the containers that do not; `None` if all do.
+pub(super) fn unspecified(pod: &Value, limited: &[&str]) -> Option<String> {
+    let mut missing: Vec<String> = Vec::new();
+    for name in limited {
+        let (what, resource) = match name.split_once('.') {
+            Some(("requests", of)) if COMPUTE.contains(&of) => ("requests", of),
+            Some(("limits", of)) if COMPUTE.contains(&of) => ("limits", of),
+            None if COMPUTE.contains(name) => ("requests", *name),
+            _ => continue,
+        };
+        let lacks = |container: &&Value| container["resources"][what][resource].is_null();
+        let all = containers(pod, "containers").chain(containers(pod, "initContainers"));
+        let names: Vec<&str> = all.filter(lacks).map(|of| text(of, &["name"])).collect();
+        if !names.is_empty() {
+            missing.push(format!("{name} for: {}", names.join(",")));
+        }
+    }
+    missing.sort();
+    (!missing.is_empty()).then(|| missing.join("; "))
+}
+
+/// Returns whether a quota's scopes cover an object. Scopes are about pods only, so that a quota with
+/// scopes covers no other object.
+pub(super) fn is_in_scope(spec: &Value, resource: &ResourceInfo, object: &Value) -> bool {
+    let scopes = spec["scopes"].as_array().into_iter().flatten();
+    let mut terms: Vec<(&str, &str, Vec<&str>)> = scopes
+        .filter_map(|scope| Some((scope.as_str()?, "Exists", Vec::new())))
+        .collect();
+    let selected = at(spec, &["scopeSelector", "matchExpressions"]).and_then(Value::as_array);
+    for term in selected.into_iter().flatten() {
+        let values = term["values"].as_array().into_iter().flatten();
+        let values = values.filter_map(Value::as_str).collect();
+        terms.push((
+            text(term, &["scopeName"]),
+            text(term, &["operator"]),
+            values,
+        ));
+    }
+    terms.is_empty()
+        || resource.is_core("pods")
+            && terms
+                .iter()
+                .all(|(scope, operator, values)| covers(object, (scope, operator), values))
+}
+
+fn covers(pod: &Value, (scope, operator): (&str, &str), values: &[&str]) -> bool {
+    let has_deadline = || !pod["spec"]["activeDeadlineSeconds"].is_null();
+    let is_best_effort = || total(pod, "requests").is_empty() && total(pod, "limits").is_empty();
+    match scope {
+        "Terminating" => has_deadline(),
+        "NotTerminating" => !has_deadline(),
+        "BestEffort" => is_best_effort(),
+        "NotBestEffort" => !is_best_effort(),
+        "PriorityClass" => {
+            let class = text(pod, &["spec", "priorityClassName"]);
+            match operator {
+                "In" => values.contains(&class),
+                "NotIn" => !values.contains(&class),
+                "DoesNotExist" => class.is_empty(),
+                _ => !class.is_empty(),
+            }
+        }
+        "CrossNamespacePodAffinity" => crosses_namespaces(&pod["spec"]["affinity"]),
+        _ => false,
+    }
+}
+
+/// Returns whether a term of an affinity names other namespaces.
+fn crosses_namespaces(affinity: &Value) -> bool {
+    match affinity {
+        Value::Object(members) => members.iter().any(|(name, value)| {
+            let names = matches!(name.as_str(), "namespaces" | "namespaceSelector");
+            names && !value.is_null() && value != &Value::Array(Vec::new())
+                || crosses_namespaces(value)
+        }),
+        Value::Array(items) => items.iter().any(crosses_namespaces),
+        _ => false,
+    }
+}
