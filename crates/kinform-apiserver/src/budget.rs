@@ -10,7 +10,7 @@
 //! spent: inner functions stop early, and the outer ones ask for the reason before they use the
 //! result.
 //!
-//! A watch has a timeout of its own (`state/`). CEL rules count their own cost (`schema/rules/`).
+//! A watch has a timeout of its own (`state/`). CEL rules count their own cost (`schema/cel/`).
 //!
 //! INVARIANT: a result that was made under a spent meter is incomplete, and is never stored.
 //!

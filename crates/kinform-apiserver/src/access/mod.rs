@@ -180,13 +180,20 @@ impl Access {
 
     /// Decides whether a user may do this.
     pub(crate) fn decide(&self, store: &Store, user: &User, asked: &Attributes) -> Decision {
+        self.rights.decide(store, user, asked)
+    }
+}
+
+impl Rights {
+    /// Decides whether a user may do this.
+    pub(crate) fn decide(self, store: &Store, user: &User, asked: &Attributes) -> Decision {
         if user.is_privileged() {
             return Decision::yes();
         }
-        match self.rights {
-            Rights::Rbac => rbac::decide(store, user, asked),
-            Rights::Everything if !user.is_anonymous() => Decision::yes(),
-            Rights::Everything => Decision {
+        match self {
+            Self::Rbac => rbac::decide(store, user, asked),
+            Self::Everything if !user.is_anonymous() => Decision::yes(),
+            Self::Everything => Decision {
                 is_allowed: asked.is_read_of_path(&PUBLIC),
                 reason: String::new(),
             },

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Question ──▶ mutate:   plugins, webhooks, a second time if one changed the object ──▶ object
-//!          ──▶ validate: plugins, webhooks (all at once), quotas ──▶ go on | Status
+//!          ──▶ validate: plugins, policies, webhooks (all at once), quotas ──▶ go on | Status
 //! ```
 //!
 //! The order is that of a real server. The first refusal ends the request. `write/` and `actions/`
@@ -11,14 +11,21 @@
 //!
 //! Nothing is locked while a webhook is called, and a configuration is effective with its own reply.
 //!
-//! * `plugins/`: what is compiled in; `question.rs`: a request as admission sees it; `rule.rs`: the
-//!   operations and resources of a rule; `webhook/`: webhooks and their configurations.
+//! * `plugins/`: what is compiled in; `question.rs`: a request as admission sees it; `request.rs`: the
+//!   same as JSON;
+//! * `rule.rs`: the operations and resources of a rule; `matching.rs`: rules and selectors of
+//!   webhooks and policies; `cel/`: their expressions;
+//! * `webhook/`: webhooks and their configurations; `policy/`: validating policies.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/admission`, `kubernetes:pkg/kubeapiserver/options/plugins.go`
 //! (the order).
 
+mod cel;
+mod matching;
 pub(crate) mod plugins;
+mod policy;
 mod question;
+mod request;
 mod rule;
 mod webhook;
 
@@ -31,7 +38,7 @@ use crate::state::State;
 
 /// Returns whether anything is asked about an operation on a resource, or on a subresource.
 pub(crate) fn asks(state: &State, resource: &ResourceInfo, part: (&str, Operation)) -> bool {
-    webhook::asks(state, resource, part)
+    webhook::asks(state, resource, part) || policy::asks(state, resource, part)
 }
 
 /// Asks the mutating part of the chain. Returns the object if it was changed.
@@ -54,6 +61,7 @@ pub(crate) async fn validate(
     question: &Question<'_>,
     objects: Objects<'_>,
 ) -> Result<(), Box<Status>> {
+    policy::validate(question, objects)?;
     webhook::validate(question, objects).await
 }
 

@@ -19,6 +19,8 @@ pub(crate) struct Rule {
     groups: Vec<String>,
     versions: Vec<String>,
     resources: Vec<String>,
+    /// The names of objects; empty for all.
+    names: Vec<String>,
     scope: Scope,
 }
 
@@ -41,12 +43,18 @@ impl Rule {
             groups: list("apiGroups"),
             versions: list("apiVersions"),
             resources: list("resources"),
+            names: list("resourceNames"),
             scope: match text(value, &["scope"]) {
                 "Cluster" => Scope::Cluster,
                 "Namespaced" => Scope::Namespaced,
                 _ => Scope::All,
             },
         }
+    }
+
+    /// Returns whether the rule matches objects of this name.
+    pub(crate) fn names(&self, name: &str) -> bool {
+        self.names.is_empty() || self.names.iter().any(|of| of == name)
     }
 
     /// Returns whether the rule matches an operation on a resource in the version of this entry.

@@ -8,7 +8,7 @@
 //! * `prune.rs`, `defaults.rs`: removing unknown fields and setting defaults;
 //! * `validate/`: the checks of the OpenAPI part; `old_value.rs`: the values that they compare
 //!   with;
-//! * `rules/`: `x-kubernetes-validations`, rules in CEL; `patterns.rs`: regular expressions, whose
+//! * `cel/`: expressions in CEL; `rules/`: `x-kubernetes-validations`, rules in CEL; `patterns.rs`: regular expressions, whose
 //!   syntax `go_regex/` reads; `compiled.rs`: both, compiled once for a schema;
 //! * `dns_label.rs`: names of kinds and groups; `convert.rs`: objects between the stored version
 //!   and the others.
@@ -17,6 +17,7 @@
 //!
 //! Upstream: `kubernetes/apiextensions-apiserver:pkg/apiserver/{schema,validation}`.
 
+pub(crate) mod cel;
 pub(crate) mod compiled;
 pub(crate) mod convert;
 pub(crate) mod defaults;

@@ -345,11 +345,10 @@ impl Builder {
             Some(state) => (state.store, state.registry),
             None => empty(self.history),
         };
-        let authority = identity.tls.as_ref().map(|tls| &*tls.authority.pem);
         let place = Place {
             now: clock.now(),
             address: address.map(super::reachable),
-            authority,
+            authority: identity.tls.as_ref().map(|tls| &*tls.authority.pem),
         };
         lay_initial(&store, &registry, (&place, self.rights));
         let faults = Faults::default();
@@ -380,6 +379,7 @@ impl Builder {
             hooks: self.hooks,
             plugins: self.plugins,
             webhooks: Derived::default(),
+            policies: Derived::default(),
             limits: self.limits,
             openapi: Documents::default(),
             stopping: CancellationToken::new(),

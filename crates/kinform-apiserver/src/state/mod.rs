@@ -104,6 +104,8 @@ pub(crate) struct State {
     pub(crate) hooks: Hooks,
     /// The parsed configurations of webhooks.
     pub(crate) webhooks: Derived,
+    /// The compiled admission policies.
+    pub(crate) policies: Derived,
     pub(crate) limits: Limits,
     pub(crate) openapi: Documents,
     pub(crate) stopping: CancellationToken,

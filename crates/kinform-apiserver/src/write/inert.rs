@@ -1,12 +1,12 @@
 //! Refuses objects that this server would store but never act on, or warns about them.
 //!
 //! ```text
-//! webhook configuration, admission policy, aggregated API, webhook conversion -> 501 | Warning
+//! mutating admission policy, aggregated API, webhook conversion -> 501 | Warning
 //! ```
 //!
-//! A test against a server that stores an admission webhook and never calls it proves nothing, or
-//! misleads. Objects without an effect of their own may be stored: a configuration without
-//! webhooks, or an API service that is the server's own.
+//! A test against a server that stores a mutating policy and never evaluates it proves nothing, or
+//! misleads. Objects without an effect of their own may be stored: an API service that is the
+//! server's own.
 //!
 //! Upstream: none; there, all of these act.
 
@@ -31,18 +31,11 @@ pub(crate) fn refuse(resource: &ResourceInfo, object: &Value) -> Result<(), Box<
 /// the warning of a server that keeps such objects.
 pub(crate) fn warning(resource: &ResourceInfo, object: &Value) -> Option<String> {
     let has = |path: &[&str]| at(object, path).is_some_and(|value| !value.is_null());
-    let webhooks = || object["webhooks"].as_array().into_iter().flatten();
-    let has_items =
-        |of: &Value, name: &str| of[name].as_array().is_some_and(|list| !list.is_empty());
     let what = match (resource.group.as_str(), resource.plural.as_str()) {
-        (
-            "admissionregistration.k8s.io",
-            "validatingwebhookconfigurations" | "mutatingwebhookconfigurations",
-        ) if webhooks().any(|one| has_items(one, "matchConditions")) => {
-            "match conditions of admission webhooks are never evaluated"
-        }
-        ("admissionregistration.k8s.io", plural) if plural.contains("admissionpolic") => {
-            "admission policies are never evaluated"
+        ("admissionregistration.k8s.io", plural)
+            if plural.starts_with("mutatingadmissionpolic") =>
+        {
+            "mutating admission policies are never evaluated"
         }
         ("apiregistration.k8s.io", "apiservices") if has(&["spec", "service"]) => {
             "requests are never passed on to another API server"

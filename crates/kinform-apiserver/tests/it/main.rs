@@ -18,6 +18,7 @@ mod golden;
 mod http2;
 mod list;
 mod parts;
+mod policies;
 mod refusals;
 mod rights;
 mod semantics;

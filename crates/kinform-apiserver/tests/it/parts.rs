@@ -117,12 +117,6 @@ async fn what_is_beyond_this_server_is_refused_and_never_stored() {
     let (server, service) = server().await;
     pod(&service, "p", &["c"]).await;
     const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
-    let hook = json!([{"name": "w.example.com", "sideEffects": "None",
-        "admissionReviewVersions": ["v1"], "clientConfig": {"url": "https://x.example.com"},
-        "matchConditions": [{"name": "c", "expression": "true"}]}]);
-    let policy = json!({"matchConstraints": {"resourceRules": [{"apiGroups": [""],
-        "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]},
-        "validations": [{"expression": "true"}]});
     let mutating = json!({"matchConstraints": {"resourceRules": [{"apiGroups": [""],
         "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]},
         "reinvocationPolicy": "Never", "mutations": [{"patchType": "ApplyConfiguration",
@@ -134,23 +128,6 @@ async fn what_is_beyond_this_server_is_refused_and_never_stored() {
         "versions": [{"name": "v1", "served": true, "storage": true,
             "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
     let rows = [
-        (
-            format!("{ADMISSION}/validatingwebhookconfigurations"),
-            json!({"metadata": {"name": "x"}, "webhooks": hook}),
-        ),
-        (
-            format!("{ADMISSION}/mutatingwebhookconfigurations"),
-            json!({"metadata": {"name": "x"}, "webhooks": hook}),
-        ),
-        (
-            format!("{ADMISSION}/validatingadmissionpolicies"),
-            json!({"metadata": {"name": "x"}, "spec": policy}),
-        ),
-        (
-            format!("{ADMISSION}/validatingadmissionpolicybindings"),
-            json!({"metadata": {"name": "x"}, "spec": {"policyName": "x",
-                "validationActions": ["Deny"]}}),
-        ),
         (
             format!("{ADMISSION}/mutatingadmissionpolicies"),
             json!({"metadata": {"name": "x"}, "spec": mutating}),

@@ -126,7 +126,14 @@ async fn a_bundle_loads_without_what_the_server_would_never_act_on() {
 }
 
 const ONE: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\n";
-const NAMES: [&str; 4] = ["cm", "-o", "jsonpath={.items[*].metadata.name}", "-A"];
+/// Lists the config maps of the namespace of files that name none.
+const NAMES: [&str; 5] = [
+    "cm",
+    "-o",
+    "jsonpath={.items[*].metadata.name}",
+    "-n",
+    "default",
+];
 
 #[tokio::test]
 async fn folders_are_read_as_kubectl_reads_them() {

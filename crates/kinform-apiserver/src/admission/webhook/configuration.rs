@@ -12,14 +12,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kinform_api::selector::LabelSelector;
 use serde_json::Value;
 
-use crate::admission::rule::Rule;
+use crate::admission::cel::Conditions;
+use crate::admission::matching::{Constraints, WithoutRules};
 use crate::hooks::Endpoint;
-use crate::object::at;
-use crate::object::label_selector::label_selector;
 use crate::object::text;
+use crate::schema::cel::environment::Environment;
 use crate::state::State;
 use crate::storage::Shelf;
 
@@ -43,11 +42,9 @@ pub(super) struct Webhooks {
 pub(super) struct Webhook {
     pub(super) name: String,
     pub(super) endpoint: Endpoint,
-    pub(super) rules: Vec<Rule>,
+    pub(super) constraints: Constraints,
+    pub(super) conditions: Conditions,
     pub(super) failure: Failure,
-    pub(super) matching: Matching,
-    pub(super) namespaces: Option<LabelSelector>,
-    pub(super) objects: Option<LabelSelector>,
     pub(super) timeout: Duration,
     pub(super) reinvocation: Reinvocation,
     /// The version of the review that it understands.
@@ -61,15 +58,6 @@ pub(super) enum Failure {
     Fail,
     /// The request goes on.
     Ignore,
-}
-
-/// The treatment of other versions of a resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Matching {
-    /// A rule matches only its own version.
-    Exact,
-    /// An object of another version is converted.
-    Equivalent,
 }
 
 /// The treatment of objects that a later webhook changed.
@@ -107,8 +95,6 @@ fn read(state: &State, shelf: Shelf) -> Vec<Webhook> {
 
 impl Webhook {
     fn of(value: &Value) -> Self {
-        let rules = value["rules"].as_array().into_iter().flatten();
-        let selector = |name| label_selector(at(value, &[name]).unwrap_or(&Value::Null));
         let seconds = value["timeoutSeconds"].as_u64().unwrap_or(TIMEOUT);
         let versions = value["admissionReviewVersions"].as_array();
         let known = |version: &Value| match version.as_str() {
@@ -119,17 +105,12 @@ impl Webhook {
         Self {
             name: text(value, &["name"]).to_owned(),
             endpoint: Endpoint::of(&value["clientConfig"]),
-            rules: rules.map(Rule::of).collect(),
+            constraints: Constraints::of(value, ["rules", ""], WithoutRules::Nothing),
+            conditions: Conditions::of(&value["matchConditions"], &environment()),
             failure: match text(value, &["failurePolicy"]) {
                 "Ignore" => Failure::Ignore,
                 _ => Failure::Fail,
             },
-            matching: match text(value, &["matchPolicy"]) {
-                "Exact" => Matching::Exact,
-                _ => Matching::Equivalent,
-            },
-            namespaces: selector("namespaceSelector"),
-            objects: selector("objectSelector"),
             timeout: Duration::from_secs(seconds),
             reinvocation: match text(value, &["reinvocationPolicy"]) {
                 "IfNeeded" => Reinvocation::IfNeeded,
@@ -142,4 +123,9 @@ impl Webhook {
                 .unwrap_or("v1"),
         }
     }
+}
+
+/// The variables of match conditions.
+fn environment() -> Environment {
+    Environment::new().without("namespaceObject")
 }

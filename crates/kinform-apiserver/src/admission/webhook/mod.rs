@@ -28,8 +28,8 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use self::configuration::{Failure, Reinvocation, Webhook, Webhooks};
-use self::matching::Match;
 use self::review::{Answer, Patch, Phase, Verdict};
+use super::matching::{Asked, Match, version};
 use super::{Objects, Operation, Question};
 use crate::object::json_patch::{self, Misfit};
 use crate::resource::ResourceInfo;
@@ -42,7 +42,8 @@ const AGENT: &str = "kube-apiserver-admission";
 pub(super) fn asks(state: &State, resource: &ResourceInfo, part: (&str, Operation)) -> bool {
     let webhooks = Webhooks::of(state);
     let mut all = webhooks.mutating.iter().chain(&webhooks.validating);
-    all.any(|webhook| matching::version(state, webhook, resource, part).is_some())
+    let asked = Asked { part, name: None };
+    all.any(|webhook| version(state, &webhook.constraints, resource, asked).is_some())
 }
 
 /// Asks the mutating webhooks. Returns the object if one of them changed it.
@@ -74,7 +75,7 @@ pub(super) async fn mutate(
                 object: Some(&object).filter(|object| !object.is_null()),
                 old,
             };
-            let Some(matched) = matching::of(question, webhook, objects) else {
+            let Some(matched) = matching::of(question, webhook, objects)? else {
                 continue;
             };
             if let Some(next) = mutated(question, webhook, &matched, objects).await? {
@@ -132,13 +133,17 @@ pub(super) async fn validate(
     objects: Objects<'_>,
 ) -> Result<(), Box<Status>> {
     let webhooks = Webhooks::of(question.state);
-    let asked = webhooks.validating.iter().filter_map(|webhook| {
-        let matched = matching::of(question, webhook, objects)?;
-        let seen = matched.objects(question, objects);
-        Some(async move { ask(question, (Phase::Validating, webhook), &matched, seen.of()).await })
-    });
     // BOUND: the webhooks of all configurations, which administrators write.
-    let mut calls: FuturesUnordered<_> = asked.collect();
+    let mut calls = FuturesUnordered::new();
+    for webhook in &webhooks.validating {
+        let Some(matched) = matching::of(question, webhook, objects)? else {
+            continue;
+        };
+        let seen = matched.objects(question, objects);
+        calls.push(async move {
+            ask(question, (Phase::Validating, webhook), &matched, seen.of()).await
+        });
+    }
     let mut first = None;
     while let Some(answer) = calls.next().await {
         let refused = match answer {

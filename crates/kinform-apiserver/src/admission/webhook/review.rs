@@ -12,10 +12,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use kinform_api::Status;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::access::User;
-use crate::admission::{Kind, Objects, Question};
+use crate::admission::{Objects, Question, request};
 use crate::http::yaml;
 use crate::object::json_patch::{MAX_OPERATIONS, Operation};
 use crate::object::text;
@@ -63,64 +62,17 @@ pub(super) fn request(
     resource: &ResourceInfo,
     objects: Objects<'_>,
 ) -> Bytes {
-    let kind = match question.subresource {
-        "" => Kind::of(resource),
-        _ if question.kind == Kind::of(question.resource) => Kind::of(resource),
-        _ => question.kind,
-    };
-    let mut request = Map::new();
+    let mut request = request::facts(question, resource);
     let mut put = |name: &str, value: Value| drop(request.insert(name.to_owned(), value));
     put("uid", Value::from(uid));
-    put("kind", kind_of(kind));
-    put("resource", resource_of(resource));
-    if !question.subresource.is_empty() {
-        put("subResource", Value::from(question.subresource));
-    }
-    put("requestKind", kind_of(question.kind));
-    put("requestResource", resource_of(question.resource));
-    if !question.subresource.is_empty() {
-        put("requestSubResource", Value::from(question.subresource));
-    }
-    if !question.name.is_empty() {
-        put("name", Value::from(question.name));
-    }
-    if let Some(namespace) = question.place() {
-        put("namespace", Value::from(namespace));
-    }
-    put("operation", Value::from(question.operation.name()));
-    put("userInfo", user_of(question.user));
     put("object", objects.object.cloned().unwrap_or_default());
     put("oldObject", objects.old.cloned().unwrap_or_default());
-    put("dryRun", Value::from(question.dry_run));
-    put("options", (question.options)());
     let review = json!({
         "kind": "AdmissionReview",
         "apiVersion": format!("admission.k8s.io/{version}"),
         "request": request,
     });
     Bytes::from(review.to_string())
-}
-
-fn kind_of(kind: Kind<'_>) -> Value {
-    json!({"group": kind.group, "version": kind.version, "kind": kind.kind})
-}
-
-fn resource_of(resource: &ResourceInfo) -> Value {
-    json!({"group": resource.group, "version": resource.version, "resource": resource.plural})
-}
-
-fn user_of(user: &User) -> Value {
-    let mut shown = json!({"username": user.name()});
-    if !user.uid().is_empty() {
-        shown["uid"] = Value::from(user.uid());
-    }
-    if !user.groups().is_empty() {
-        shown["groups"] = Value::from(user.groups());
-    }
-    if !user.extra().is_empty() {
-        shown["extra"] = json!(user.extra());
-    }
-    shown
 }
 
 /// Reads the reply to a review.

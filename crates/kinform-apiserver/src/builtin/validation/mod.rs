@@ -17,6 +17,7 @@
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/apis/*/validation`.
 
+mod admission;
 mod certificates;
 mod changes;
 mod checks;

@@ -14,8 +14,8 @@ use kinform_schema::Type;
 
 use super::rule::{Check, Rule};
 use super::{
-    certificates, changes, checks, kinds, metrics, mounts, pods, scalars, services, singles,
-    workloads,
+    admission, certificates, changes, checks, kinds, metrics, mounts, pods, scalars, services,
+    singles, workloads,
 };
 use crate::builtin::condition::Condition;
 use crate::builtin::defaults::find_type;
@@ -128,6 +128,7 @@ fn named(name: &str) -> Option<Check> {
         .or_else(|| metrics::named(name))
         .or_else(|| scalars::named(name))
         .or_else(|| certificates::named(name))
+        .or_else(|| admission::named(name))
 }
 
 /// Invalid rules in the data, and rules about a member that their type does not have.

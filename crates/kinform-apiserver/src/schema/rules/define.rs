@@ -15,10 +15,10 @@ use kinform_api::{FieldError, ShownValue};
 use serde_json::{Value, json};
 
 use super::estimate::estimate;
-use super::program::Program;
-use super::types::Type;
 use crate::budget::Meter;
 use crate::schema::Whole;
+use crate::schema::cel::program::Program;
+use crate::schema::cel::types::Type;
 
 /// The limit of the estimated cost of one rule.
 const MAX_ESTIMATE: f64 = 10_000_000.0;
@@ -115,7 +115,8 @@ pub(crate) fn errors(
         };
         let invalid =
             |name: &str, detail: String| FieldError::invalid(field(name), shown(rule), detail);
-        let program = match Program::compile(text("rule"), this.clone(), old.clone()) {
+        let program = match Program::compile(text("rule"), super::named(this.clone(), old.clone()))
+        {
             Ok((program, Type::Bool | Type::Dynamic)) => program,
             Ok(_) => {
                 let detail = "cel expression must evaluate to a bool".to_owned();
@@ -137,7 +138,7 @@ pub(crate) fn errors(
             message_error(text("messageExpression"), this, old)
                 .map(|detail| invalid("messageExpression", detail)),
         );
-        match (program.uses_old, around.without_old, option) {
+        match (super::uses_old(&program), around.without_old, option) {
             (true, Some(place), _) => {
                 let detail = format!(
                     "oldSelf cannot be used on the uncorrelatable portion of the schema within {place}"
@@ -160,7 +161,7 @@ fn message_error(expression: &str, this: Type<'_>, old: Type<'_>) -> Option<Stri
     if expression.is_empty() {
         return None;
     }
-    match Program::compile(expression, this, old) {
+    match Program::compile(expression, super::named(this, old)) {
         Ok((_, Type::Text | Type::Dynamic)) => None,
         Ok(_) => Some("messageExpression must evaluate to a string".to_owned()),
         Err(error) => Some(format!("messageExpression compilation failed: {error}")),

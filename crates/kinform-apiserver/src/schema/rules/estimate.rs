@@ -17,6 +17,8 @@ use kube_cel::cel::common::ast::{
 };
 use serde_json::Value;
 
+use crate::schema::cel::types;
+
 /// The assumed size of a list or map without a bound: a request of its smallest items.
 const UNBOUND: f64 = 1_048_576.0;
 /// The assumed size of a text without a bound: a request of 3 MiB, without quotes.
@@ -327,7 +329,7 @@ fn text_size(schema: &Value) -> f64 {
 fn member<'a>(of: &'a Value, field: &str) -> Option<&'a Value> {
     let properties = of.get("properties").and_then(Value::as_object);
     let mut named = properties.into_iter().flatten();
-    let found = named.find(|(name, _)| super::types::escape(name).as_deref() == Some(field));
+    let found = named.find(|(name, _)| types::escape(name).as_deref() == Some(field));
     found
         .map(|(_, of)| of)
         .or_else(|| of.get("additionalProperties").filter(|of| of.is_object()))
@@ -337,10 +339,10 @@ fn member<'a>(of: &'a Value, field: &str) -> Option<&'a Value> {
 mod tests {
     use serde_json::json;
 
-    use super::super::program::Program;
-    use super::super::types::Type;
     use super::*;
     use crate::schema::Whole;
+    use crate::schema::cel::program::Program;
+    use crate::schema::cel::types::Type;
 
     fn text(most: u32) -> Value {
         json!({"type": "string", "maxLength": most})
@@ -358,7 +360,7 @@ mod tests {
     fn check(properties: &Value, rule: &str, factor: f64) {
         let schema = json!({"type": "object", "properties": properties});
         let of = Type::of(&schema, Whole::No).unwrap();
-        let (program, _) = Program::compile(rule, of.clone(), of).unwrap();
+        let (program, _) = Program::compile(rule, super::super::named(of.clone(), of)).unwrap();
         let found = estimate(&schema, program.expression()) / LIMIT;
         if factor < 1.0 {
             assert!(found < 1.0, "{rule}: {found}");

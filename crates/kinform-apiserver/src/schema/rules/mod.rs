@@ -8,26 +8,15 @@
 //! that names the old value runs only if there is one, unless it declares it optional. A rule that
 //! fails for an unchanged value causes a warning, not an error.
 //!
-//! * `program.rs`: an expression and its limits; `check.rs` `types.rs` `functions.rs`:
-//!   type-checking; `tokens.rs`: positions of mistakes; `values.rs`: objects as rules see them;
-//! * `meter.rs`: the cost of running; `paid.rs`: functions that cost more than others;
-//! * `define.rs`: the validation of rules in a definition; `estimate.rs`: their cost in the worst
-//!   case.
+//! * `values.rs`: objects as rules see them; `define.rs`: the validation of rules in a definition;
+//!   `estimate.rs`: their cost in the worst case.
 //!
 //! Upstream: `apiextensions-apiserver:pkg/apiserver/schema/cel/validation.go`.
 
-mod check;
 pub(crate) mod define;
 pub(crate) mod estimate;
-mod functions;
-mod meter;
-mod paid;
-mod parts;
-mod program;
 #[cfg(test)]
 mod tests;
-mod tokens;
-mod types;
 mod values;
 
 use std::sync::Arc;
@@ -37,10 +26,11 @@ use kube_cel::cel::objects::OptionalValue;
 use kube_cel::cel::{Context, Value as CelValue};
 use serde_json::Value;
 
-use self::meter::{COPIES, Purse};
-use self::program::Program;
-use self::types::Type;
 use self::values::Converter;
+use super::cel::meter::{self, COPIES, Purse};
+use super::cel::paid;
+use super::cel::program::{self, Program};
+use super::cel::types::Type;
 use super::old_value::Before;
 use super::validate::shown;
 use super::{Whole, join};
@@ -175,7 +165,7 @@ impl Rule {
             let (this, old) = types(schema, whole, may_lack_old).ok_or_else(|| {
                 "failed to convert to declType for CEL validation rules".to_owned()
             })?;
-            Program::compile(text, this, old).map(|(program, _)| program)
+            Program::compile(text, named(this, old)).map(|(program, _)| program)
         };
         let made = rule
             .get("messageExpression")
@@ -210,6 +200,16 @@ fn types(schema: &Value, whole: Whole, may_lack_old: bool) -> Option<(Type<'_>, 
         false => this.clone(),
     };
     Some((this, old))
+}
+
+/// The variables of a rule.
+fn named<'a>(this: Type<'a>, old: Type<'a>) -> Vec<(String, Type<'a>)> {
+    vec![("self".to_owned(), this), ("oldSelf".to_owned(), old)]
+}
+
+/// Returns whether a rule names the old value.
+fn uses_old(program: &Program) -> bool {
+    program.named.contains("oldSelf")
 }
 
 /// The position of a value within the object.
@@ -324,7 +324,7 @@ impl Run<'_> {
                     continue;
                 }
             };
-            if program.uses_old && old.is_none() && !rule.may_lack_old {
+            if uses_old(program) && old.is_none() && !rule.may_lack_old {
                 continue;
             }
             let mut context = self.context.new_inner_scope();
@@ -421,7 +421,7 @@ impl Run<'_> {
             // The old value is unknown, but the enclosing value did not change.
             None => place.nearest.is_some_and(|(new, old)| new == old),
         };
-        if !program.uses_old && is_old {
+        if !uses_old(program) && is_old {
             self.said.warnings.push(error.to_string());
         } else {
             self.said.errors.push(error);

@@ -159,7 +159,7 @@ fn a_rule_reads_patterns_in_the_syntax_of_go() {
 
 #[test]
 fn a_constant_pattern_that_is_invalid_is_a_mistake_of_the_rule() {
-    let compiled = |rule: &str| program::Program::compile(rule, Type::Dynamic, Type::Dynamic);
+    let compiled = |rule: &str| Program::compile(rule, named(Type::Dynamic, Type::Dynamic));
     let error = compiled("self.name.matches( '(')").map(drop).unwrap_err();
     assert_eq!(
         error,

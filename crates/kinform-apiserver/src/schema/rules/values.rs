@@ -16,8 +16,8 @@ use kube_cel::cel::objects::Key;
 use kube_cel::cel::{Context, Value as CelValue};
 use serde_json::{Map, Value};
 
-use super::types::escape;
 use crate::object::duration::seconds;
+use crate::schema::cel::types::escape;
 use crate::schema::{Whole, flag};
 
 /// Turns JSON into values.

@@ -26,6 +26,22 @@ use crate::support::*;
 /// Steps that differ: story, steps, and the reason.
 const DIFFERENCES: &[(&str, &[usize], &str)] = &[
     (
+        "policy/definitions",
+        &[19],
+        "the first mistake of an expression is told, there all are",
+    ),
+    (
+        "policy/definitions",
+        &[22],
+        "an expression of more than 16 KiB is refused here",
+    ),
+    ("policy/definitions", &[51], "the age of the policy"),
+    (
+        "policy/validating",
+        &[10],
+        "the recorder's delete of the objects was still refused by the policy",
+    ),
+    (
         "builtin",
         &[2, 3, 4],
         "the recorder made a namespace without recording it",
@@ -74,11 +90,6 @@ const DIFFERENCES: &[(&str, &[usize], &str)] = &[
     ),
     (
         "webhook/configurations",
-        &[35, 36, 37, 38, 39, 40, 46],
-        "not yet: match conditions",
-    ),
-    (
-        "webhook/configurations",
         &[47],
         "not yet: the warning about rules that never match",
     ),
@@ -97,11 +108,10 @@ const DIFFERENCES: &[(&str, &[usize], &str)] = &[
         &[23],
         "a scale has no owners of its fields here",
     ),
-    ("webhook/custom", &[31, 32, 33, 34], "not yet: policies"),
     (
         "webhook/exempt",
-        &[0, 3, 4, 5, 6, 7, 11, 12, 15, 16, 18],
-        "not yet: policies",
+        &[5, 6, 11, 18],
+        "not yet: mutating policies",
     ),
     (
         "webhook/exempt",
@@ -201,13 +211,14 @@ const DIFFERENCES: &[(&str, &[usize], &str)] = &[
 ];
 
 /// The stories of webhooks.
-const WEBHOOKS: [&str; 16] = [
+const WEBHOOKS: [&str; 17] = [
     "webhook/configurations",
     "webhook/custom",
     "webhook/dry-run",
     "webhook/exempt",
     "webhook/failures-mutating",
     "webhook/failures-validating",
+    "webhook/match-conditions",
     "webhook/match-policy-mutating",
     "webhook/match-policy",
     "webhook/mutating-workload",
@@ -220,19 +231,37 @@ const WEBHOOKS: [&str; 16] = [
     "webhook/validating",
 ];
 
+/// The stories of policies.
+const POLICIES: [&str; 3] = ["policy/definitions", "policy/params", "policy/validating"];
+
 /// The stories of compiled-in plugins.
 const PLUGINS: [&str; 3] = ["builtin", "limitrange", "resourcequota"];
 
 /// Stories between whose steps the recorder removed its configurations.
-const CLEANED: [&str; 4] = [
+const CLEANED: [&str; 7] = [
+    "policy/params",
+    "policy/validating",
     "webhook/configurations",
     "webhook/failures-mutating",
     "webhook/failures-validating",
+    "webhook/match-conditions",
     "webhook/service",
 ];
 
-const CONFIGURATIONS: [&str; 2] = [
+/// The step of another story before which it removed them.
+const CLEANED_ONCE: (&str, usize) = ("webhook/custom", 31);
+
+/// Stories in which the recorder removed objects, too, and their resource.
+const EMPTIED: [(&str, &str); 3] = [
+    ("policy/params", "secrets"),
+    ("policy/validating", "configmaps"),
+    ("webhook/match-conditions", "configmaps"),
+];
+
+const CONFIGURATIONS: [&str; 4] = [
     "mutatingwebhookconfigurations",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
     "validatingwebhookconfigurations",
 ];
 
@@ -257,14 +286,22 @@ async fn tell(name: &str) -> (usize, Vec<(usize, String)>) {
     let made = json!({"method": "POST", "path": "/api/v1/namespaces", "contentType": "application/json",
         "body": made});
     perform(&server, &service, &hook, &made).await;
+    prepare(&service, name, namespace).await;
     let mut differing = Vec::new();
     let steps = story["steps"].as_array().unwrap();
     for (at, step) in steps.iter().enumerate() {
         let calls = step["webhookCalls"].as_array().cloned().unwrap_or_default();
         hook.expect(&calls);
         let prepares = step["setup"] == true || name == "webhook/configurations";
-        if CLEANED.contains(&name) && prepares && step["request"]["method"] == "POST" {
-            clean(&service).await;
+        // A binding follows its policy.
+        let before = at.checked_sub(1).map(|before| &steps[before]);
+        let goes_on = before.is_some_and(|before| {
+            let path = before["request"]["path"].as_str().unwrap();
+            before["setup"] == true && path.contains("admissionpolic")
+        });
+        let is_cleaned = CLEANED.contains(&name) || (name, at) == CLEANED_ONCE;
+        if is_cleaned && prepares && !goes_on && step["request"]["method"] == "POST" {
+            clean(&service, name, namespace).await;
         }
         let (code, headers, body) = perform(&server, &service, &hook, &step["request"]).await;
         let expected = &step["response"];
@@ -303,10 +340,49 @@ async fn tell(name: &str) -> (usize, Vec<(usize, String)>) {
     (steps.len(), differing)
 }
 
-/// Deletes all configurations of webhooks.
-async fn clean(service: &Service) {
+/// Makes what the recorder made without recording it.
+async fn prepare(service: &Service, story: &str, namespace: &str) {
+    let roles = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}");
+    let made = match story {
+        "policy/validating" => vec![
+            (
+                format!("{roles}/roles"),
+                json!({"metadata": {"name": "lim"}, "rules": [{"apiGroups": [""],
+                    "resources": ["configmaps"], "verbs": ["create", "get"]}]}),
+            ),
+            (
+                format!("{roles}/rolebindings"),
+                json!({"metadata": {"name": "lim"},
+                    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "lim"},
+                    "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User",
+                        "name": "limited"}]}),
+            ),
+        ],
+        "policy/params" => vec![(
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned(),
+            json!({"metadata": {"name": "limits.params.example.com"}, "spec": {
+                "group": "params.example.com", "scope": "Namespaced",
+                "names": {"kind": "Limit", "plural": "limits"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema":
+                    {"openAPIV3Schema": {"type": "object",
+                        "properties": {"max": {"type": "integer"}}}}}]}}),
+        )],
+        _ => Vec::new(),
+    };
+    for (path, object) in made {
+        let (status, reply) = send(service, http::Method::POST, &path, object).await;
+        assert_eq!(status, 201, "{reply}");
+    }
+}
+
+/// Deletes all configurations of admission, and what the recorder deleted with them.
+async fn clean(service: &Service, story: &str, namespace: &str) {
     for plural in CONFIGURATIONS {
         let path = format!("/apis/admissionregistration.k8s.io/v1/{plural}");
+        send(service, http::Method::DELETE, &path, Value::Null).await;
+    }
+    for (_, plural) in EMPTIED.iter().filter(|(of, _)| *of == story) {
+        let path = format!("/api/v1/namespaces/{namespace}/{plural}");
         send(service, http::Method::DELETE, &path, Value::Null).await;
     }
 }
@@ -414,6 +490,11 @@ async fn compare(folder: &str, stories: &[&str]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn webhooks_are_called_and_answered_as_by_a_real_server() {
     compare("admission/webhook", &WEBHOOKS).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn policies_decide_as_those_of_a_real_server() {
+    compare("admission/policy", &POLICIES).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -19,7 +19,7 @@ const END: &str = "<!-- end -->";
 static PAGE: Mutex<()> = Mutex::new(());
 
 /// Content of each folder: folders of the first recording, then stories that were recorded later.
-const FOLDERS: [(&str, &str); 19] = [
+const FOLDERS: [(&str, &str); 20] = [
     (
         "list",
         "lists in every form: JSON, protobuf, tables, metadata alone, pages, compressed",
@@ -51,6 +51,10 @@ const FOLDERS: [(&str, &str); 19] = [
     (
         "admission/webhook",
         "steps of stories about webhooks: replies, warnings, and the calls",
+    ),
+    (
+        "admission/policy",
+        "steps of stories about validating policies, their bindings and parameters",
     ),
     (
         "admission/plugins",

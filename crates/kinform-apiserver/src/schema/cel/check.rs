@@ -13,7 +13,7 @@
 //!
 //! Upstream: `cel-go:checker/checker.go`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue};
 use kube_cel::cel::common::ast::{EntryExpr, operators};
@@ -21,37 +21,37 @@ use kube_cel::cel::common::ast::{EntryExpr, operators};
 use super::functions;
 use super::tokens::Tokens;
 use super::types::Type;
+use crate::object::duration::seconds;
 use crate::schema::go_regex;
 
 /// A type error in an expression.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Mistake {
-    pub(super) text: String,
+pub(crate) struct Mistake {
+    pub(crate) text: String,
     /// The offset of the mistake in the text, in bytes.
-    pub(super) place: usize,
+    pub(crate) place: usize,
 }
 
 /// Walks one expression.
-pub(super) struct Checker<'t, 'a> {
+pub(crate) struct Checker<'t, 'a> {
     tokens: &'t Tokens,
     seen: HashMap<String, usize>,
     variables: Vec<(String, Type<'a>)>,
-    /// Set if the expression names `oldSelf`.
-    pub(super) uses_old: bool,
-    /// The first constant pattern that is invalid. Type errors come first.
-    pub(super) bad_pattern: Option<Mistake>,
+    /// The variables that the expression names.
+    pub(crate) named: BTreeSet<String>,
+    /// The first constant pattern or duration that is invalid. Type errors come first.
+    pub(crate) bad_constant: Option<Mistake>,
 }
 
 impl<'t, 'a> Checker<'t, 'a> {
-    /// Returns a checker of an expression with these tokens and these types of `self` and
-    /// `oldSelf`.
-    pub(super) fn new(tokens: &'t Tokens, this: Type<'a>, old: Type<'a>) -> Self {
+    /// Returns a checker of an expression with these tokens and these types of its variables.
+    pub(crate) fn new(tokens: &'t Tokens, variables: Vec<(String, Type<'a>)>) -> Self {
         Self {
             tokens,
             seen: HashMap::new(),
-            variables: vec![("self".to_owned(), this), ("oldSelf".to_owned(), old)],
-            uses_old: false,
-            bad_pattern: None,
+            variables,
+            named: BTreeSet::new(),
+            bad_constant: None,
         }
     }
 
@@ -66,7 +66,7 @@ impl<'t, 'a> Checker<'t, 'a> {
     ///
     /// # Errors
     /// The first mistake in it.
-    pub(super) fn check(&mut self, expression: &IdedExpr) -> Result<Type<'a>, Mistake> {
+    pub(crate) fn check(&mut self, expression: &IdedExpr) -> Result<Type<'a>, Mistake> {
         match &expression.expr {
             Expr::Literal(literal) => Ok(literal_type(literal)),
             Expr::Ident(name) => self.name(name),
@@ -77,7 +77,7 @@ impl<'t, 'a> Checker<'t, 'a> {
                     .member(&select.field)
                     .ok_or_else(|| Mistake {
                         text: match operand {
-                            Type::Object(..) | Type::Metadata => {
+                            Type::Object(..) | Type::Metadata | Type::Fields(_) => {
                                 format!("undefined field '{}'", select.field)
                             }
                             other => format!("type '{other}' does not support field selection"),
@@ -125,8 +125,9 @@ impl<'t, 'a> Checker<'t, 'a> {
         let is_made = name.starts_with(['@', '_']);
         let place = if is_made { 0 } else { self.place(name) };
         if let Some((_, of)) = self.variables.iter().rev().find(|(known, _)| known == name) {
-            self.uses_old |= name == "oldSelf";
-            return Ok(of.clone());
+            let of = of.clone();
+            self.named.insert(name.to_owned());
+            return Ok(of);
         }
         if functions::is_type_name(name) {
             return Ok(Type::Meta);
@@ -181,6 +182,7 @@ impl<'t, 'a> Checker<'t, 'a> {
             false => self.tokens.after(self.place(name), "("),
         };
         let arguments = self.all(&call.args)?;
+        self.check_duration(call, place);
         functions::result(name, None, &arguments).map_err(|text| Mistake { text, place })
     }
 
@@ -210,11 +212,25 @@ impl<'t, 'a> Checker<'t, 'a> {
     fn check_pattern(&mut self, call: &CallExpr, place: usize) {
         if let ("matches", [pattern]) = (call.func_name.as_str(), call.args.as_slice())
             && let Expr::Literal(LiteralValue::String(pattern)) = &pattern.expr
-            && self.bad_pattern.is_none()
+            && self.bad_constant.is_none()
             && go_regex::compile(pattern.inner()).is_err()
         {
-            self.bad_pattern = Some(Mistake {
+            self.bad_constant = Some(Mistake {
                 text: "invalid matches argument".to_owned(),
+                place: self.tokens.next(place),
+            });
+        }
+    }
+
+    /// Checks a constant duration of a call, whose argument begins after a place.
+    fn check_duration(&mut self, call: &CallExpr, place: usize) {
+        if let ("duration", [given]) = (call.func_name.as_str(), call.args.as_slice())
+            && let Expr::Literal(LiteralValue::String(text)) = &given.expr
+            && self.bad_constant.is_none()
+            && seconds(text.inner()).is_none()
+        {
+            self.bad_constant = Some(Mistake {
+                text: "invalid duration argument".to_owned(),
                 place: self.tokens.next(place),
             });
         }

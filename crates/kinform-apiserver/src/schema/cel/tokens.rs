@@ -13,11 +13,11 @@ const PAIRS: [&str; 8] = ["==", "!=", "<=", ">=", "&&", "||", "?.", "[?"];
 
 /// A rule's tokens with their places.
 #[derive(Debug)]
-pub(super) struct Tokens(Vec<(String, usize)>);
+pub(crate) struct Tokens(Vec<(String, usize)>);
 
 impl Tokens {
     /// Splits a text.
-    pub(super) fn of(text: &str) -> Self {
+    pub(crate) fn of(text: &str) -> Self {
         let mut tokens = Vec::new();
         let mut at = 0;
         while let Some(letter) = text[at..].chars().next() {
@@ -49,13 +49,13 @@ impl Tokens {
 
     /// Returns the position of the nth such token, counted from one, or 0 if there is no such
     /// token.
-    pub(super) fn nth(&self, token: &str, n: usize) -> usize {
+    pub(crate) fn nth(&self, token: &str, n: usize) -> usize {
         let mut like = self.0.iter().filter(|(other, _)| other == token);
         like.nth(n.saturating_sub(1)).map_or(0, |(_, place)| *place)
     }
 
     /// Returns the last token of this kind before a place, or the place.
-    pub(super) fn before(&self, place: usize, token: &str) -> usize {
+    pub(crate) fn before(&self, place: usize, token: &str) -> usize {
         let found = self
             .0
             .iter()
@@ -65,7 +65,7 @@ impl Tokens {
     }
 
     /// Returns the first token of this kind after a place, or the place.
-    pub(super) fn after(&self, place: usize, token: &str) -> usize {
+    pub(crate) fn after(&self, place: usize, token: &str) -> usize {
         let found = self
             .0
             .iter()
@@ -74,7 +74,7 @@ impl Tokens {
     }
 
     /// Returns the place of the token after the one at a place, or the place.
-    pub(super) fn next(&self, place: usize) -> usize {
+    pub(crate) fn next(&self, place: usize) -> usize {
         let found = self.0.iter().find(|(_, at)| *at > place);
         found.map_or(place, |(_, at)| *at)
     }
@@ -104,7 +104,7 @@ fn quoted(text: &str, quote: char) -> usize {
 
 /// Returns the deepest nesting of brackets in a text plus its operators, which bound the parser's
 /// depth.
-pub(super) fn depth(text: &str) -> usize {
+pub(crate) fn depth(text: &str) -> usize {
     let (mut depth, mut deepest, mut chained) = (0_usize, 0, 0);
     for (token, _) in Tokens::of(text).0 {
         match token.as_str() {

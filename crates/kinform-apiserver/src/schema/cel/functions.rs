@@ -8,7 +8,7 @@
 
 use kube_cel::cel::common::ast::operators;
 
-use super::types::Type;
+use super::types::{AUTHORIZER, DECISION, GROUP_CHECK, PATH_CHECK, RESOURCE_CHECK, Type};
 
 /// Functions whose result type is known only when the rule runs, or that are checked when they run.
 const LOOSE: [&str; 92] = [
@@ -134,6 +134,44 @@ const QUESTIONS: [&str; 26] = [
     "contains",
     "matches",
 ];
+/// Functions of the authorizer: name, type of its owner, number of texts, type of the result.
+const AUTHORIZATION: [(&str, &str, usize, Type<'static>); 15] = [
+    ("path", AUTHORIZER, 1, Type::Library(PATH_CHECK)),
+    ("group", AUTHORIZER, 1, Type::Library(GROUP_CHECK)),
+    ("serviceAccount", AUTHORIZER, 2, Type::Library(AUTHORIZER)),
+    ("resource", GROUP_CHECK, 1, Type::Library(RESOURCE_CHECK)),
+    (
+        "subresource",
+        RESOURCE_CHECK,
+        1,
+        Type::Library(RESOURCE_CHECK),
+    ),
+    (
+        "namespace",
+        RESOURCE_CHECK,
+        1,
+        Type::Library(RESOURCE_CHECK),
+    ),
+    ("name", RESOURCE_CHECK, 1, Type::Library(RESOURCE_CHECK)),
+    (
+        "fieldSelector",
+        RESOURCE_CHECK,
+        1,
+        Type::Library(RESOURCE_CHECK),
+    ),
+    (
+        "labelSelector",
+        RESOURCE_CHECK,
+        1,
+        Type::Library(RESOURCE_CHECK),
+    ),
+    ("check", PATH_CHECK, 1, Type::Library(DECISION)),
+    ("check", RESOURCE_CHECK, 1, Type::Library(DECISION)),
+    ("allowed", DECISION, 0, Type::Bool),
+    ("errored", DECISION, 0, Type::Bool),
+    ("reason", DECISION, 0, Type::Text),
+    ("error", DECISION, 0, Type::Text),
+];
 /// Functions of texts with one text as their argument.
 const TEXT_QUESTIONS: [&str; 4] = ["startsWith", "endsWith", "contains", "matches"];
 /// Functions that return a text.
@@ -150,8 +188,9 @@ const TEXT_MAKERS: [&str; 9] = [
 ];
 
 /// Returns whether there is a function of this name.
-pub(super) fn is_known(name: &str) -> bool {
-    LOOSE.contains(&name)
+pub(crate) fn is_known(name: &str) -> bool {
+    AUTHORIZATION.iter().any(|(known, ..)| *known == name)
+        || LOOSE.contains(&name)
         || QUESTIONS.contains(&name)
         || TEXT_QUESTIONS.contains(&name)
         || TEXT_MAKERS.contains(&name)
@@ -174,12 +213,12 @@ pub(super) fn is_known(name: &str) -> bool {
 }
 
 /// Returns whether a name is the name of a type.
-pub(super) fn is_type_name(name: &str) -> bool {
+pub(crate) fn is_type_name(name: &str) -> bool {
     TYPE_NAMES.contains(&name)
 }
 
 /// The names of types that a rule may compare with.
-pub(super) const TYPE_NAMES: [&str; 10] = [
+pub(crate) const TYPE_NAMES: [&str; 10] = [
     "int",
     "uint",
     "double",
@@ -193,7 +232,7 @@ pub(super) const TYPE_NAMES: [&str; 10] = [
 ];
 
 /// Returns the sign of an operator, or `None` if the name is not an operator's.
-pub(super) fn sign(name: &str) -> Option<&'static str> {
+pub(crate) fn sign(name: &str) -> Option<&'static str> {
     Some(match name {
         operators::CONDITIONAL => "?",
         operators::LOGICAL_AND => "&&",
@@ -227,7 +266,7 @@ fn list(types: &[Type<'_>]) -> String {
 ///
 /// # Errors
 /// There is no such operator for these values.
-pub(super) fn operator<'a>(name: &str, types: &[Type<'a>]) -> Result<Type<'a>, String> {
+pub(crate) fn operator<'a>(name: &str, types: &[Type<'a>]) -> Result<Type<'a>, String> {
     let given = match (name, types) {
         (operators::CONDITIONAL, [condition, then, otherwise]) => (Type::Bool.takes(condition)
             && then.takes(otherwise))
@@ -322,11 +361,49 @@ fn index<'a>(of: &Type<'a>, at: &Type<'a>) -> Option<Type<'a>> {
     }
 }
 
+/// Returns the type of a result of the authorizer's functions.
+fn authorization(
+    name: &str,
+    this: Option<&Type<'_>>,
+    arguments: &[Type<'_>],
+) -> Option<Type<'static>> {
+    let fits = |(known, owner, texts, _): &&(&str, &str, usize, Type<'static>)| {
+        let fits_owner = match this {
+            Some(Type::Library(of)) => of == owner,
+            Some(Type::Dynamic) => true,
+            _ => false,
+        };
+        let are_texts = || arguments.iter().all(|argument| Type::Text.takes(argument));
+        *known == name && fits_owner && arguments.len() == *texts && are_texts()
+    };
+    AUTHORIZATION.iter().find(fits).map(|(.., of)| of.clone())
+}
+
+/// Returns the type of a conversion's result.
+fn converted<'a>(name: &str, all: &[&Type<'a>]) -> Option<Type<'a>> {
+    match (name, all) {
+        ("int" | "family" | "sign", [_, ..]) => Some(Type::Int),
+        ("uint", [_]) => Some(Type::Uint),
+        ("double", [_]) => Some(Type::Double),
+        ("bool", [_]) => Some(Type::Bool),
+        ("duration", [of]) => {
+            let fits = matches!(of, Type::Text | Type::Duration | Type::Dynamic);
+            fits.then_some(Type::Duration)
+        }
+        ("timestamp", [of]) => {
+            let fits = matches!(of, Type::Text | Type::Int | Type::Timestamp | Type::Dynamic);
+            fits.then_some(Type::Timestamp)
+        }
+        ("type", [_]) => Some(Type::Meta),
+        _ => None,
+    }
+}
+
 /// Returns the type of a function's result.
 ///
 /// # Errors
 /// There is no such function, or it has no overload for these types.
-pub(super) fn result<'a>(
+pub(crate) fn result<'a>(
     name: &str,
     this: Option<&Type<'a>>,
     arguments: &[Type<'a>],
@@ -342,6 +419,9 @@ pub(super) fn result<'a>(
     };
     let all: Vec<&Type<'a>> = this.into_iter().chain(arguments).collect();
     let fits = match (name, all.as_slice()) {
+        (name, _) if AUTHORIZATION.iter().any(|(known, ..)| *known == name) => {
+            authorization(name, this, arguments)
+        }
         ("size", [of]) => {
             let sized = matches!(
                 of,
@@ -367,19 +447,11 @@ pub(super) fn result<'a>(
             Some(Type::Optional(Box::new((*of).clone())))
         }
         ("optional.none", []) => Some(Type::Optional(Box::new(Type::Dynamic))),
-        ("int" | "family" | "sign", [_, ..]) => Some(Type::Int),
-        ("uint", [_]) => Some(Type::Uint),
-        ("double", [_]) => Some(Type::Double),
-        ("bool", [_]) => Some(Type::Bool),
-        ("duration", [of]) => {
-            let fits = matches!(of, Type::Text | Type::Duration | Type::Dynamic);
-            fits.then_some(Type::Duration)
-        }
-        ("timestamp", [of]) => {
-            let fits = matches!(of, Type::Text | Type::Int | Type::Timestamp | Type::Dynamic);
-            fits.then_some(Type::Timestamp)
-        }
-        ("type", [_]) => Some(Type::Meta),
+        (
+            "int" | "family" | "sign" | "uint" | "double" | "bool" | "duration" | "timestamp"
+            | "type",
+            all,
+        ) => converted(name, all),
         ("split" | "findAll", [_, _, ..]) => Some(Type::List(Box::new(Type::Text))),
         ("isSorted", [_]) => Some(Type::Bool),
         ("url", [of]) => Type::Text

@@ -39,9 +39,16 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
+/// The types of the authorizer and of its parts.
+pub(crate) const AUTHORIZER: &str = "kubernetes.authorization.Authorizer";
+pub(crate) const PATH_CHECK: &str = "kubernetes.authorization.PathCheck";
+pub(crate) const GROUP_CHECK: &str = "kubernetes.authorization.GroupCheck";
+pub(crate) const RESOURCE_CHECK: &str = "kubernetes.authorization.ResourceCheck";
+pub(crate) const DECISION: &str = "kubernetes.authorization.Decision";
+
 /// A type of a rule's value.
 #[derive(Clone, Debug)]
-pub(super) enum Type<'a> {
+pub(crate) enum Type<'a> {
     /// A type that is only known when the rule runs.
     Dynamic,
     Bool,
@@ -60,6 +67,8 @@ pub(super) enum Type<'a> {
     Optional(Box<Self>),
     /// A schema with properties, and its role: a whole object with kind and metadata, or a part.
     Object(&'a Value, Whole),
+    /// A value with these members: a request, the variables of a policy.
+    Fields(Vec<(String, Self)>),
     /// The metadata of a whole object.
     Metadata,
     /// A type of a library: quantities, addresses.
@@ -68,7 +77,7 @@ pub(super) enum Type<'a> {
 
 impl<'a> Type<'a> {
     /// The type of a node's values, if it has one.
-    pub(super) fn of(schema: &'a Value, whole: Whole) -> Option<Self> {
+    pub(crate) fn of(schema: &'a Value, whole: Whole) -> Option<Self> {
         if flag(schema, "x-kubernetes-int-or-string") {
             return Some(Self::Dynamic);
         }
@@ -102,12 +111,19 @@ impl<'a> Type<'a> {
     }
 
     /// The type of a member, by its escaped name.
-    pub(super) fn member(&self, name: &str) -> Option<Self> {
+    pub(crate) fn member(&self, name: &str) -> Option<Self> {
         match self {
             Self::Dynamic => Some(Self::Dynamic),
             Self::Map(key, of) if key.takes(&Self::Text) => Some((**of).clone()),
             Self::Optional(of) => Some(Self::Optional(Box::new(of.member(name)?))),
             Self::Metadata => matches!(name, "name" | "generateName").then_some(Self::Text),
+            Self::Fields(fields) => {
+                let found = fields.iter().find(|(field, _)| field == name);
+                found.map(|(_, of)| of.clone())
+            }
+            Self::Library(AUTHORIZER) if name == "requestResource" => {
+                Some(Self::Library(RESOURCE_CHECK))
+            }
             Self::Object(schema, whole) => {
                 if *whole == Whole::Yes {
                     match name {
@@ -127,7 +143,7 @@ impl<'a> Type<'a> {
     }
 
     /// Returns whether a value of the other type is accepted where this type is expected.
-    pub(super) fn takes(&self, other: &Self) -> bool {
+    pub(crate) fn takes(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Dynamic, _)
             | (_, Self::Dynamic)
@@ -146,6 +162,9 @@ impl<'a> Type<'a> {
             (Self::Map(ak, a), Self::Map(bk, b)) => ak.takes(bk) && a.takes(b),
             (Self::Object(a, _), Self::Object(b, _)) => a == b,
             (Self::Library(a), Self::Library(b)) => a == b,
+            (Self::Fields(a), Self::Fields(b)) => {
+                a.len() == b.len() && a.iter().zip(b).all(|((a, _), (b, _))| a == b)
+            }
             (a, Self::Null) | (Self::Null, a) => a.may_be_null(),
             _ => false,
         }
@@ -155,6 +174,7 @@ impl<'a> Type<'a> {
         matches!(
             self,
             Self::Object(..)
+                | Self::Fields(_)
                 | Self::Metadata
                 | Self::Library(_)
                 | Self::Duration
@@ -164,7 +184,7 @@ impl<'a> Type<'a> {
     }
 
     /// Returns the more specific of two types.
-    pub(super) fn or(self, other: Self) -> Self {
+    pub(crate) fn or(self, other: Self) -> Self {
         match (self, other) {
             (Self::Dynamic | Self::Null, other) => other,
             (Self::List(a), Self::List(b)) => Self::List(Box::new(a.or(*b))),
@@ -172,7 +192,7 @@ impl<'a> Type<'a> {
         }
     }
 
-    pub(super) fn is_number(&self) -> bool {
+    pub(crate) fn is_number(&self) -> bool {
         matches!(self, Self::Int | Self::Uint | Self::Double | Self::Dynamic)
     }
 }
@@ -191,7 +211,7 @@ impl fmt::Display for Type<'_> {
             Self::Timestamp => "google.protobuf.Timestamp",
             Self::Null => "null",
             Self::Meta => "type",
-            Self::Object(..) | Self::Metadata => "selfType",
+            Self::Object(..) | Self::Metadata | Self::Fields(_) => "selfType",
             Self::Library(name) => name,
             Self::List(of) => return write!(f, "list({of})"),
             Self::Map(key, of) => return write!(f, "map({key}, {of})"),
@@ -203,7 +223,7 @@ impl fmt::Display for Type<'_> {
 /// Returns a field's name as rules write it, or `None` if rules cannot name it.
 ///
 /// Upstream: `kubernetes/apiserver:pkg/cel/escaping.go`.
-pub(super) fn escape(name: &str) -> Option<String> {
+pub(crate) fn escape(name: &str) -> Option<String> {
     if RESERVED.contains(&name) {
         return Some(format!("__{name}__"));
     }

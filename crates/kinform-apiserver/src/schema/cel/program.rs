@@ -12,6 +12,7 @@
 //! Upstream: `apiextensions-apiserver:pkg/apiserver/schema/cel/compilation.go`,
 //! `kubernetes/apiserver:pkg/apis/cel/config.go`.
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
@@ -20,10 +21,11 @@ use kube_cel::cel::parser::Parser;
 use kube_cel::cel::{Context, ExecutionError, Value};
 
 use super::check::{Checker, Mistake};
+use super::mend;
 use super::meter;
+use super::parts::parts;
 use super::tokens::{self, Tokens};
 use super::types::Type;
-use crate::schema::rules::parts::parts;
 
 const MAX_TEXT: usize = 16 << 10;
 const MAX_DEPTH: usize = 96;
@@ -33,27 +35,28 @@ const PARSER_STACK: usize = 32 << 20;
 
 /// An expression that can run.
 #[derive(Debug)]
-pub(super) struct Program {
+pub(crate) struct Program {
     /// The expression as it was written.
     expression: IdedExpr,
     /// The expression with metering calls.
     metered: IdedExpr,
-    /// Set if the expression names `oldSelf`.
-    pub(super) uses_old: bool,
+    /// The variables that the expression names.
+    pub(crate) named: BTreeSet<String>,
+    /// The variables of a policy that the expression names.
+    pub(crate) composed: BTreeSet<String>,
 }
 
 /// A program and the type of its result.
-pub(super) type Compiled<'a> = (Program, Type<'a>);
+pub(crate) type Compiled<'a> = (Program, Type<'a>);
 
 impl Program {
-    /// Compiles an expression in which `self` and `oldSelf` have these types.
+    /// Compiles an expression in which variables of these names have these types.
     ///
     /// # Errors
     /// A syntax or type error, in upstream's words.
-    pub(super) fn compile<'a>(
+    pub(crate) fn compile<'a>(
         text: &str,
-        this: Type<'a>,
-        old: Type<'a>,
+        variables: Vec<(String, Type<'a>)>,
     ) -> Result<Compiled<'a>, String> {
         if text.len() > MAX_TEXT {
             return Err(format!(
@@ -66,26 +69,31 @@ impl Program {
         }
         let expression = parse_aside(text)?;
         let tokens = Tokens::of(text);
-        let mut checker = Checker::new(&tokens, this, old);
+        let mut checker = Checker::new(&tokens, variables);
         let of = checker
             .check(&expression)
             .map_err(|mistake| shown(text, &mistake))?;
-        if let Some(mistake) = &checker.bad_pattern {
+        if let Some(mistake) = &checker.bad_constant {
             return Err(shown(text, mistake));
         }
-        let uses_old = checker.uses_old;
+        let named = checker.named;
         let mut metered = expression.clone();
+        let composed = mend::before(&mut metered);
         meter::meter(&mut metered);
+        if named.iter().any(|name| mend::is_of_admission(name)) {
+            mend::after(&mut metered);
+        }
         let program = Self {
             expression,
             metered,
-            uses_old,
+            named,
+            composed,
         };
         Ok((program, of))
     }
 
     /// Returns the expression as it was written.
-    pub(super) fn expression(&self) -> &IdedExpr {
+    pub(crate) fn expression(&self) -> &IdedExpr {
         &self.expression
     }
 
@@ -93,7 +101,7 @@ impl Program {
     ///
     /// # Errors
     /// The expression has no value: a missing key, a value of another type, or too high a cost.
-    pub(super) fn run(&self, context: &Context<'_>) -> Result<Value, ExecutionError> {
+    pub(crate) fn run(&self, context: &Context<'_>) -> Result<Value, ExecutionError> {
         // The interpreter panics where an argument is missing: no rule may end the server.
         let run = AssertUnwindSafe(|| Value::resolve(&self.metered, context));
         catch_unwind(run).unwrap_or(Err(ExecutionError::NoSuchOverload))
@@ -101,7 +109,7 @@ impl Program {
 }
 
 /// Returns an error in upstream's words.
-pub(super) fn words(error: &ExecutionError) -> String {
+pub(crate) fn words(error: &ExecutionError) -> String {
     match error {
         ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
         ExecutionError::IndexOutOfBounds(Value::Int(at)) => format!("index out of bounds: {at}"),

@@ -18,10 +18,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use kube_cel::KubeCelExt;
 use kube_cel::cel::extractors::{Arguments, This};
+use kube_cel::cel::objects::Key;
 use kube_cel::cel::{Context, ExecutionError, Value};
 use regex_automata::{Match, meta::Regex};
 
 use super::functions::TYPE_NAMES;
+use super::mend::{MEMBER, MISSING, TEXT};
 use super::meter::{COPIED, COPIES, FORM, NEGATE, PAY, Purse, SEEN};
 use crate::schema::go_regex;
 
@@ -36,7 +38,7 @@ type List = Arc<Vec<Value>>;
 type Outcome = Result<Value, ExecutionError>;
 
 /// A context with the functions of rules, which pay from a purse.
-pub(super) fn context(purse: &Purse) -> Context<'static> {
+pub(crate) fn context(purse: &Purse) -> Context<'static> {
     let mut context = Context::default().with_all();
     let of = purse.clone();
     context.add_function(PAY, move |steps: i64, result: Value| {
@@ -53,6 +55,16 @@ pub(super) fn context(purse: &Purse) -> Context<'static> {
     });
     context.add_function(FORM, form_of);
     context.add_function(NEGATE, negate);
+    context.add_function(MEMBER, member);
+    context.add_function(TEXT, |of: Value| {
+        Ok::<_, ExecutionError>(match of {
+            Value::Bool(of) => text(if of { "true" } else { "false" }),
+            of => of,
+        })
+    });
+    context.add_function(MISSING, |field: Arc<String>| {
+        Err::<Value, _>(ExecutionError::NoSuchKey(field))
+    });
     texts(&mut context, purse);
     lists(&mut context, purse);
     patterns(&mut context, purse);
@@ -193,6 +205,18 @@ fn form_of(form: Value) -> Outcome {
             "invalid precision in format string",
         )),
         false => Ok(form),
+    }
+}
+
+/// Returns a member of a value. Null has no members.
+fn member(of: Value, field: Arc<String>) -> Outcome {
+    match of {
+        Value::Map(map) => {
+            let found = map.get(&Key::String(field.clone())).cloned();
+            found.ok_or(ExecutionError::NoSuchKey(field))
+        }
+        Value::Null => Err(ExecutionError::NoSuchKey(field)),
+        _ => Err(ExecutionError::NoSuchOverload),
     }
 }
 

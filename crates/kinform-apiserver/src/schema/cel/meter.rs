@@ -31,15 +31,15 @@ use super::parts::parts;
 /// The budget of all rules of an object together.
 const BUDGET: u64 = 10_000_000;
 /// The function that every turn of a loop calls.
-pub(super) const PAY: &str = "@pay";
+pub(crate) const PAY: &str = "@pay";
 /// The function that wraps every value that a function or an operator reads.
-pub(super) const SEEN: &str = "@seen";
+pub(crate) const SEEN: &str = "@seen";
 /// The function that wraps a part of the object that is only copied.
-pub(super) const COPIED: &str = "@copied";
+pub(crate) const COPIED: &str = "@copied";
 /// The function that checks the format string of a formatted text.
-pub(super) const FORM: &str = "@form";
+pub(crate) const FORM: &str = "@form";
 /// The function that replaces negation, with an overflow check.
-pub(super) const NEGATE: &str = "@negate";
+pub(crate) const NEGATE: &str = "@negate";
 const OUT_OF_BUDGET: &str = "operation cancelled: actual cost limit exceeded";
 /// The number of letters that cost as much as a plain value.
 const LETTERS: u64 = 8;
@@ -48,11 +48,11 @@ const LIST: u64 = 8;
 const MAP: u64 = 32;
 const MEMBER: u64 = 8;
 /// The number of values that cost one unit where they are only copied.
-pub(super) const COPIES: u64 = 2;
+pub(crate) const COPIES: u64 = 2;
 
 /// The rest of the budget.
 #[derive(Clone, Debug)]
-pub(super) struct Purse(Arc<AtomicU64>);
+pub(crate) struct Purse(Arc<AtomicU64>);
 
 impl Default for Purse {
     fn default() -> Self {
@@ -61,8 +61,13 @@ impl Default for Purse {
 }
 
 impl Purse {
+    /// Sets the rest of the budget. Returns the rest before.
+    pub(crate) fn refill(&self, budget: u64) -> u64 {
+        self.0.swap(budget, Ordering::Relaxed)
+    }
+
     /// Takes a cost.
-    pub(super) fn pay(&self, cost: u64) -> Result<(), ExecutionError> {
+    pub(crate) fn pay(&self, cost: u64) -> Result<(), ExecutionError> {
         let left = self
             .0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
@@ -73,19 +78,19 @@ impl Purse {
     }
 
     /// Takes the cost of reading a value. A value too large to pay for is not measured to its end.
-    pub(super) fn pay_for(&self, value: &Value, share: u64) -> Result<(), ExecutionError> {
+    pub(crate) fn pay_for(&self, value: &Value, share: u64) -> Result<(), ExecutionError> {
         let most = self.0.load(Ordering::Relaxed).saturating_mul(share);
         self.pay(1 + size(value, most) / share)
     }
 }
 
 /// Returns whether a program ended because it exceeded the budget.
-pub(super) fn is_out_of_budget(error: &ExecutionError) -> bool {
+pub(crate) fn is_out_of_budget(error: &ExecutionError) -> bool {
     matches!(error, ExecutionError::FunctionError { function, .. } if function == PAY)
 }
 
 /// Returns the cost of copying a value. Counting stops above `most`.
-pub(super) fn size(value: &Value, most: u64) -> u64 {
+pub(crate) fn size(value: &Value, most: u64) -> u64 {
     let (mut total, mut open) = (0, vec![value]);
     while let Some(value) = open.pop().filter(|_| total <= most) {
         total += 1;
@@ -131,7 +136,7 @@ struct Turn<'a> {
 }
 
 /// Inserts the metering calls into an expression.
-pub(super) fn meter(expression: &mut IdedExpr) {
+pub(crate) fn meter(expression: &mut IdedExpr) {
     within(expression, None);
 }
 

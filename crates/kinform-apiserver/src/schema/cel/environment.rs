@@ -1,0 +1,152 @@
+//! The variables of admission: their types, for webhooks and for policies.
+//!
+//! ```text
+//! Environment { params?, variables, authorizer } + expression ──▶ Program + type | error
+//! ```
+//!
+//! The object, the old object and the parameters are dynamic; the request and the namespace have
+//! types.
+//!
+//! Upstream: `kubernetes/apiserver:pkg/admission/plugin/cel/compile.go`.
+
+use super::program::{Compiled, Program};
+use super::types::{AUTHORIZER, Type};
+
+/// The variables that an expression may name.
+#[derive(Clone, Debug)]
+pub(crate) struct Environment {
+    variables: Vec<(String, Type<'static>)>,
+    /// The variables of the policy, as far as they are declared; `None` if it has no variables.
+    composed: Option<Vec<(String, Type<'static>)>>,
+}
+
+impl Environment {
+    /// The variables of every expression.
+    pub(crate) fn new() -> Self {
+        let variables = [
+            ("object", Type::Dynamic),
+            ("oldObject", Type::Dynamic),
+            ("request", request()),
+            ("namespaceObject", namespace()),
+            ("authorizer", Type::Library(AUTHORIZER)),
+        ];
+        Self {
+            variables: variables.map(|(name, of)| (name.to_owned(), of)).to_vec(),
+            composed: None,
+        }
+    }
+
+    /// Adds `params`.
+    #[must_use]
+    pub(crate) fn with_params(mut self) -> Self {
+        self.variables.push(("params".to_owned(), Type::Dynamic));
+        self
+    }
+
+    /// Removes a variable.
+    #[must_use]
+    pub(crate) fn without(mut self, name: &str) -> Self {
+        self.variables.retain(|(known, _)| known != name);
+        self
+    }
+
+    /// Adds `variables`, without members.
+    #[must_use]
+    pub(crate) fn with_variables(mut self) -> Self {
+        self.composed = Some(Vec::new());
+        self
+    }
+
+    /// Declares a variable of the policy.
+    pub(crate) fn declare(&mut self, name: &str, of: Type<'static>) {
+        let composed = self.composed.get_or_insert_default();
+        composed.retain(|(known, _)| known != name);
+        composed.push((name.to_owned(), of));
+    }
+
+    /// Compiles an expression.
+    ///
+    /// # Errors
+    /// A syntax or type error, in upstream's words.
+    pub(crate) fn compile(&self, text: &str) -> Result<Compiled<'static>, String> {
+        let mut variables = self.variables.clone();
+        if let Some(composed) = &self.composed {
+            variables.push(("variables".to_owned(), Type::Fields(composed.clone())));
+        }
+        Program::compile(text, variables)
+    }
+}
+
+/// A type with these members.
+fn fields(members: &[(&str, &Type<'static>)]) -> Type<'static> {
+    let members = members.iter();
+    Type::Fields(
+        members
+            .map(|(name, of)| ((*name).to_owned(), (*of).clone()))
+            .collect(),
+    )
+}
+
+fn list(of: &Type<'static>) -> Type<'static> {
+    Type::List(Box::new(of.clone()))
+}
+
+fn map(of: &Type<'static>) -> Type<'static> {
+    Type::Map(Box::new(Type::Text), Box::new(of.clone()))
+}
+
+/// The type of `request`.
+fn request() -> Type<'static> {
+    let text = &Type::Text;
+    let texts = &list(text);
+    let kind = &fields(&[("group", text), ("version", text), ("kind", text)]);
+    let resource = &fields(&[("group", text), ("version", text), ("resource", text)]);
+    let user = &fields(&[
+        ("username", text),
+        ("uid", text),
+        ("groups", texts),
+        ("extra", &map(texts)),
+    ]);
+    fields(&[
+        ("kind", kind),
+        ("resource", resource),
+        ("subResource", text),
+        ("requestKind", kind),
+        ("requestResource", resource),
+        ("requestSubResource", text),
+        ("name", text),
+        ("namespace", text),
+        ("operation", text),
+        ("userInfo", user),
+        ("dryRun", &Type::Bool),
+        ("options", &Type::Dynamic),
+    ])
+}
+
+/// The type of `namespaceObject`.
+fn namespace() -> Type<'static> {
+    let text = &Type::Text;
+    let texts = &list(text);
+    let labels = &map(text);
+    // Times are texts in values.
+    let time = &Type::Dynamic;
+    let metadata = &fields(&[
+        ("name", text),
+        ("generateName", text),
+        ("namespace", text),
+        ("labels", labels),
+        ("annotations", labels),
+        ("UID", text),
+        ("creationTimestamp", time),
+        ("deletionGracePeriodSeconds", &Type::Int),
+        ("deletionTimestamp", time),
+        ("generation", &Type::Int),
+        ("resourceVersion", text),
+        ("finalizers", texts),
+    ]);
+    fields(&[
+        ("metadata", metadata),
+        ("spec", &fields(&[("finalizers", texts)])),
+        ("status", &fields(&[("phase", text)])),
+    ])
+}
