@@ -1,7 +1,7 @@
-//! `kinform serve`: only the API server.
+//! `kinform serve`: only the API server, with controllers if asked.
 //!
 //! ```text
-//! flags → Server (seeded, loaded) → kubeconfig file → until a signal, or the child's end
+//! flags → Server (seeded, loaded) → controllers → kubeconfig file → until a signal, or the child's end
 //!           └─▶ faults, admin path, journal file
 //! ```
 //!
@@ -15,9 +15,11 @@ use std::process::Stdio;
 use std::sync::{Mutex, Once, PoisonError};
 
 use kinform_apiserver::{Record, Seed, Server};
+use kinform_controlplane::ControllerName;
 use tokio::process::Command;
 
 use crate::args::ServeArgs;
+use crate::controllers::Controllers;
 use crate::exit::{Ending, Failure};
 use crate::files;
 use crate::manifest::{self, Folders};
@@ -57,6 +59,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Ending, Failure> {
     if !manifests.is_empty() {
         crate::progress!("loaded {loaded} objects");
     }
+    let controllers = Controllers::start(&server, args.controllers.as_ref()).await?;
     // Faults begin here, so the requests that filled the server met none.
     for rule in &args.fault {
         server.faults().inject(rule.clone());
@@ -89,6 +92,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Ending, Failure> {
         _ => signals.ending().await,
     };
     signals.end_at_next();
+    controllers.stop().await?;
     server.stop().await;
     Ok(ending)
 }
@@ -114,6 +118,12 @@ async fn start(args: &ServeArgs) -> Result<Server, Failure> {
         builder = builder
             .token_file(&text)
             .map_err(|error| Failure::new(format!("token file {shown}: {error}")))?;
+    }
+    if let Some(selection) = &args.controllers {
+        builder = builder.with_namespace_content();
+        if selection.has(ControllerName::Kubelet) {
+            builder = builder.with_kubelets();
+        }
     }
     if args.keep_inert {
         builder = builder.keep_inert_objects();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! definition written -> conditions, resources served      namespace deleted -> content deleted, namespace gone
-//! pod deleted gracefully -> gone                          last custom object gone -> definition gone
+//! pod deleted gracefully, no kubelet -> gone              last custom object gone -> definition gone
 //! ```
 //!
 //! The garbage collector runs after these effects and writes through this module.
@@ -10,6 +10,7 @@
 //! Upstream: `kubernetes/kubernetes:pkg/controller/namespace`,
 //! `apiextensions-apiserver:pkg/controller`.
 
+use super::account;
 use super::definitions::{release_definition, settle_definitions};
 use super::namespace::drain_namespace;
 use super::removal::at_once;
@@ -33,7 +34,7 @@ use std::sync::Arc;
 /// Applies the effects of a change of an object, except those of the garbage collector.
 pub(crate) fn follow(state: &Arc<State>, resource: &ResourceInfo, object: Option<&Stored>) {
     let Some(object) = object else { return };
-    if resource.is_core("pods") {
+    if resource.is_core("pods") && !state.has_kubelets {
         finish_pod(state, resource, object);
     }
     if resource.is_definition() {
@@ -44,6 +45,7 @@ pub(crate) fn follow(state: &Arc<State>, resource: &ResourceInfo, object: Option
     if resource.group == rbac::GROUP && resource.plural == "clusterroles" {
         rbac::bootstrap::aggregate(&state.store);
     }
+    account::follow(state, resource, object);
     if resource.is_core("namespaces") {
         drain_namespace(state, object.name());
     } else if let Some(namespace) = object.namespace() {

@@ -10,10 +10,12 @@
 //! * `follow.rs`: the entry of the router; `effects.rs`: effects of a write by kind;
 //! * `definitions.rs`: definitions that are settled and taken away; `namespace.rs`: namespaces that
 //!   empty themselves; `removal.rs`: how both remove objects;
-//! * `garbage/`: the garbage collector; `restore.rs`: objects as another server had them.
+//! * `account.rs`: the content that every namespace has; `garbage/`: the garbage collector;
+//! * `restore.rs`: objects as another server had them.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/controller`, `apiextensions-apiserver:pkg/controller`.
 
+pub(crate) mod account;
 pub(crate) mod definitions;
 pub(crate) mod effects;
 pub(crate) mod follow;

@@ -17,6 +17,7 @@ use super::identity::{Identity, Tls};
 use super::{Error, Server, Stopped, listen};
 use crate::access::{Access, Rights, TokenFileError, Tokens, User, rbac};
 use crate::clock::Clock;
+use crate::controllers::account;
 use crate::controllers::garbage;
 use crate::controllers::namespace;
 use crate::fault::{Faults, WatchLag};
@@ -44,6 +45,8 @@ pub struct Builder {
     tokens: Tokens,
     collects_garbage: bool,
     keeps_inert: bool,
+    has_kubelets: bool,
+    has_namespace_content: bool,
     names: Vec<String>,
 }
 
@@ -77,6 +80,8 @@ impl Default for Builder {
             tokens: Tokens::default(),
             collects_garbage: true,
             keeps_inert: false,
+            has_kubelets: false,
+            has_namespace_content: false,
             names: Vec::new(),
         }
     }
@@ -177,6 +182,20 @@ impl Builder {
     /// although this server never acts on them. Without this, they are refused (501).
     pub fn keep_inert_objects(mut self) -> Self {
         self.keeps_inert = true;
+        self
+    }
+
+    /// Leaves the end of deleted pods to a kubelet: a pod on a node is terminating until that deletes
+    /// it without a grace period. Without this, a deleted pod is gone at once.
+    pub fn with_kubelets(mut self) -> Self {
+        self.has_kubelets = true;
+        self
+    }
+
+    /// Gives each namespace the content that it has in every cluster: ServiceAccount `default` and
+    /// ConfigMap `kube-root-ca.crt`, which is empty for plain HTTP.
+    pub fn with_namespace_content(mut self) -> Self {
+        self.has_namespace_content = true;
         self
     }
 
@@ -289,9 +308,17 @@ impl Builder {
             signer: identity.signer.clone(),
             clock,
         };
+        let authority = identity
+            .tls
+            .as_ref()
+            .map(|tls| tls.authority_pem.to_string());
         let state = Arc::new(State {
             owners: self.collects_garbage.then(OwnerGraph::default),
             keeps_inert: self.keeps_inert,
+            has_kubelets: self.has_kubelets,
+            namespace_authority: self
+                .has_namespace_content
+                .then(|| authority.unwrap_or_default()),
             names: self.names,
             watches: Arc::new(Semaphore::new(self.limits.watches)),
             shares: Shares::default(),
@@ -308,6 +335,7 @@ impl Builder {
             has_admin_path: self.has_admin_path,
         });
         garbage::adopt(&state);
+        account::furnish_all(&state);
         Server {
             state,
             identity,

@@ -83,6 +83,10 @@ pub(crate) struct State {
     pub(crate) shares: Shares,
     /// Stores objects all the same that this server never acts on.
     pub(crate) keeps_inert: bool,
+    /// A kubelet ends deleted pods, not the server.
+    pub(crate) has_kubelets: bool,
+    /// The authority that each namespace has a copy of; `None` if namespaces begin empty.
+    pub(crate) namespace_authority: Option<String>,
     pub(crate) limits: Limits,
     pub(crate) openapi: Documents,
     pub(crate) stopping: CancellationToken,
