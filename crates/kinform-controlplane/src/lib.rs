@@ -29,6 +29,7 @@
 
 mod clock;
 mod deployment;
+mod endpoint_slice;
 mod frame;
 mod json;
 mod kubelet;

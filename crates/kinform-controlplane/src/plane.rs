@@ -18,7 +18,7 @@ use kube_client::Client;
 use crate::frame::{self, Frame};
 use crate::registry::{ControllerName, Selection};
 use crate::scheduler::WithoutNodes;
-use crate::{deployment, kubelet, replica_set, scheduler};
+use crate::{deployment, endpoint_slice, kubelet, replica_set, scheduler};
 
 /// The time in which informers must have their first lists.
 const SYNC_WITHIN: Duration = Duration::from_secs(30);
@@ -33,6 +33,7 @@ pub fn users() -> &'static [&'static str] {
         kubelet::USER,
         scheduler::USER,
         "system:serviceaccount:kube-system:deployment-controller",
+        "system:serviceaccount:kube-system:endpointslice-controller",
         "system:serviceaccount:kube-system:replicaset-controller",
     ]
 }
@@ -88,6 +89,9 @@ impl ControlPlane {
                 let events = self.events("replicaset-controller");
                 self.reconcilers
                     .push(replica_set::controller(&frame, events));
+            }
+            ControllerName::EndpointSlice => {
+                self.reconcilers.push(endpoint_slice::controller(&frame)?);
             }
             ControllerName::Scheduler => {
                 let client = frame.client_of(scheduler::USER);

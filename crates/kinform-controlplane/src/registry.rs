@@ -17,6 +17,8 @@ pub enum ControllerName {
     Deployment,
     /// Keeps the number of pods of a ReplicaSet.
     ReplicaSet,
+    /// Keeps the endpoints of Services.
+    EndpointSlice,
     /// Binds pods to nodes.
     Scheduler,
     /// Plays nodes and their pods.
@@ -25,9 +27,10 @@ pub enum ControllerName {
 
 impl ControllerName {
     /// All controllers.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Deployment,
         Self::ReplicaSet,
+        Self::EndpointSlice,
         Self::Scheduler,
         Self::Kubelet,
     ];
@@ -38,6 +41,7 @@ impl ControllerName {
         match self {
             Self::Deployment => "deployment",
             Self::ReplicaSet => "replicaset",
+            Self::EndpointSlice => "endpointslice",
             Self::Scheduler => "scheduler",
             Self::Kubelet => "kubelet",
         }
@@ -119,8 +123,8 @@ mod tests {
         let error = "deployment,statefulset".parse::<Selection>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "there is no controller \"statefulset\"; there are deployment, replicaset, scheduler, \
-             kubelet"
+            "there is no controller \"statefulset\"; there are deployment, replicaset, \
+             endpointslice, scheduler, kubelet"
         );
         assert!("".parse::<Selection>().is_err());
     }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use k8s_openapi::api::core::v1::{Event, Node, Pod, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kinform_controlplane::{ControllerName, Selection};
 use kinform_testkit::{Loss, TestServer};
 use kube_client::Api;
@@ -255,5 +256,43 @@ async fn a_test_plays_the_controllers_that_it_leaves_out() {
     };
     api.until("default/x", asked).await.unwrap();
     assert!(pods(&api).await.is_empty());
+    api.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_has_the_endpoints_of_its_ready_pods() {
+    let api = TestServer::start().in_process().with_controllers();
+    let api = api.await.unwrap();
+    let service = json!({
+        "metadata": {"name": "x"},
+        "spec": {"selector": {"app": "x"}, "ports": [{"port": 80}]},
+    });
+    let service: Service = serde_json::from_value(service).unwrap();
+    api.create(&service).await.unwrap();
+    api.create(&deployment(3, json!({}))).await.unwrap();
+    rolled_out(&api, 3).await;
+    let slices: Api<EndpointSlice> = Api::default_namespaced(api.client());
+    let of_service = ListParams::default().labels("kubernetes.io/service-name=x");
+    let ready = async |count: usize| {
+        let all = slices.list(&of_service).await.unwrap().items;
+        let [slice] = &all[..] else { return false };
+        // An empty slice lists null, which the type reads as an empty list.
+        let endpoints = serde_json::to_value(slice).unwrap()["endpoints"].clone();
+        let endpoints = endpoints.as_array().cloned().unwrap_or_default();
+        endpoints
+            .iter()
+            .filter(|one| one["conditions"]["ready"] == true)
+            .count()
+            == count
+    };
+    for replicas in [3, 0] {
+        patch(&api, json!({"spec": {"replicas": replicas}})).await;
+        let waited = tokio::time::timeout(Duration::from_secs(10), async {
+            while !ready(usize::try_from(replicas).unwrap()).await {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        });
+        assert!(waited.await.is_ok(), "{replicas}");
+    }
     api.stop().await;
 }
