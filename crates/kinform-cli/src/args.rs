@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use kinform_apiserver::FaultRule;
+use kinform_controlplane::Selection;
 
 use crate::output::change::WatchOutput;
 use crate::output::custom_columns::CustomColumns;
@@ -125,6 +126,10 @@ pub(crate) struct ServeArgs {
     /// of --service-address
     #[arg(long)]
     pub(crate) webhooks_anywhere: bool,
+    /// Run Kubernetes' built-in controllers, a scheduler and scripted pods, or only those named
+    #[arg(long, value_name = "NAMES", num_args = 0..=1, require_equals = true,
+          default_missing_value = "*")]
+    pub(crate) controllers: Option<Selection>,
     /// Seed a cluster with this many pods
     #[arg(long, value_name = "N")]
     pub(crate) pods: Option<usize>,

@@ -11,6 +11,7 @@ mod args;
 mod catalogue;
 mod cluster;
 mod connect;
+mod controllers;
 mod demo;
 mod discovery;
 mod exit;

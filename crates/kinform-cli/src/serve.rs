@@ -1,7 +1,8 @@
-//! `kinform serve`: only the API server.
+//! `kinform serve`: only the API server, with controllers if asked.
 //!
 //! ```text
-//! flags → Server (its folder read, seeded, loaded) → kubeconfig file → until a signal, or the child's end
+//! flags → Server (its folder read, seeded, loaded) → controllers → kubeconfig file
+//!   → until a signal, or the child's end
 //!           └─▶ faults, admin path, journal file
 //! ```
 //!
@@ -15,9 +16,11 @@ use std::process::Stdio;
 use std::sync::{Mutex, Once, PoisonError};
 
 use kinform_apiserver::{DataDir, Record, Seed, Server, SyncMode};
+use kinform_controlplane::ControllerName;
 use tokio::process::Command;
 
 use crate::args::ServeArgs;
+use crate::controllers::Controllers;
 use crate::exit::{Ending, Failure};
 use crate::files;
 use crate::manifest::{self, Existing, Folders};
@@ -59,6 +62,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Ending, Failure> {
     }
     let settled = server.settled().await;
     settled.map_err(|status| Failure::new(status.message))?;
+    let controllers = Controllers::start(&server, args.controllers.as_ref()).await?;
     // Faults begin here, so the requests that filled the server met none.
     for rule in &args.fault {
         server.faults().inject(rule.clone());
@@ -91,6 +95,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Ending, Failure> {
         _ => signals.ending().await,
     };
     signals.end_at_next();
+    controllers.stop().await?;
     server.stop().await;
     Ok(ending)
 }
@@ -124,6 +129,12 @@ async fn start(args: &ServeArgs) -> Result<(Server, Existing), Failure> {
         builder = builder
             .token_file(&text)
             .map_err(|error| Failure::new(format!("token file {shown}: {error}")))?;
+    }
+    if let Some(selection) = &args.controllers {
+        builder = builder.with_namespace_content();
+        if selection.has(ControllerName::Kubelet) {
+            builder = builder.with_kubelets();
+        }
     }
     if args.keep_inert {
         builder = builder.keep_inert_objects();

@@ -24,6 +24,8 @@ pub use kinform::{Handlers, Notification, ResourceInfo, SourceError, source::Lis
 #[doc(no_inline)]
 pub use kinform_api::{ListOptions, WatchOptions};
 pub use kinform_apiserver::{Builder, Fault, Server, Service};
+#[cfg(feature = "controllers")]
+pub use kinform_controlplane::{ControllerName, Selection};
 
 pub use crate::control::{Network, ProxyMode};
 pub use crate::link::Link;

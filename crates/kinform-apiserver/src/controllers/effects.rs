@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! definition written -> conditions, resources served      namespace deleted -> content deleted, namespace gone
-//! pod deleted gracefully -> gone                          last custom object gone -> definition gone
+//! pod deleted gracefully, no kubelet -> gone              last custom object gone -> definition gone
 //! ```
 //!
 //! The garbage collector runs after these effects and writes through this module.
@@ -10,6 +10,7 @@
 //! Upstream: `kubernetes/kubernetes:pkg/controller/namespace`,
 //! `apiextensions-apiserver:pkg/controller`.
 
+use super::account;
 use super::definitions::{release_definition, settle_definitions};
 use super::event_ttl;
 use super::namespace::drain_namespace;
@@ -37,7 +38,7 @@ pub(crate) fn follow(state: &Arc<State>, resource: &ResourceInfo, object: Option
     if event_ttl::concerns(resource) {
         event_ttl::written(state, object.key());
     }
-    if resource.is_core("pods") {
+    if resource.is_core("pods") && !state.has_kubelets {
         finish_pod(state, resource, object);
     }
     if resource.is_definition() {
@@ -48,6 +49,7 @@ pub(crate) fn follow(state: &Arc<State>, resource: &ResourceInfo, object: Option
     if resource.group == rbac::GROUP && resource.plural == "clusterroles" {
         rbac::aggregation::aggregate(&state.store);
     }
+    account::follow(state, resource, object);
     if resource.is_core("namespaces") {
         drain_namespace(state, object.name());
     } else if let Some(namespace) = object.namespace() {

@@ -10,13 +10,15 @@
 //! * `follow.rs`: the entry of the router; `effects.rs`: effects of a write by kind;
 //! * `definitions.rs`: definitions that are settled and taken away; `namespace.rs`: namespaces that
 //!   empty themselves; `removal.rs`: how both remove objects;
-//! * `initial/`: the objects that every cluster has from the start;
+//! * `initial/`: the objects that every cluster has from the start; `account.rs`: the content that
+//!   every namespace has;
 //! * `event_ttl.rs`: events that end an hour after their last write; `resume.rs`: the effects that
 //!   an earlier process began;
 //! * `garbage/`: the garbage collector; `restore.rs`: objects as another server had them.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/controller`, `apiextensions-apiserver:pkg/controller`.
 
+pub(crate) mod account;
 pub(crate) mod definitions;
 pub(crate) mod effects;
 pub(crate) mod event_ttl;

@@ -19,6 +19,7 @@ use super::identity::{Authority, Identity, Tls};
 use super::{Error, Server, Stopped, listen};
 use crate::access::{Access, Rights, TokenFileError, Tokens, User, rbac};
 use crate::clock::Clock;
+use crate::controllers::account;
 use crate::controllers::garbage;
 use crate::controllers::initial::{self, Place};
 use crate::controllers::{event_ttl, resume};
@@ -52,6 +53,8 @@ pub struct Builder {
     tokens: Tokens,
     collects_garbage: bool,
     keeps_inert: bool,
+    has_kubelets: bool,
+    has_namespace_content: bool,
     names: Vec<String>,
     hooks: Hooks,
     plugins: Plugins,
@@ -88,6 +91,8 @@ impl Default for Builder {
             tokens: Tokens::default(),
             collects_garbage: true,
             keeps_inert: false,
+            has_kubelets: false,
+            has_namespace_content: false,
             names: Vec::new(),
             hooks: Hooks::default(),
             plugins: Plugins::default(),
@@ -237,6 +242,20 @@ impl Builder {
         self
     }
 
+    /// Leaves the end of deleted pods to a kubelet: a pod on a node is terminating until that deletes
+    /// it without a grace period. Without this, a deleted pod is gone at once.
+    pub fn with_kubelets(mut self) -> Self {
+        self.has_kubelets = true;
+        self
+    }
+
+    /// Gives each namespace the content that it has in every cluster: ServiceAccount `default` and
+    /// ConfigMap `kube-root-ca.crt`, which is empty for plain HTTP.
+    pub fn with_namespace_content(mut self) -> Self {
+        self.has_namespace_content = true;
+        self
+    }
+
     /// Adds a name under which the server is reached; its certificate contains the name, too.
     /// Requests for any host other than this server's addresses and names are refused.
     pub fn name(mut self, name: impl Into<String>) -> Self {
@@ -361,9 +380,17 @@ impl Builder {
             signer: identity.signer.clone(),
             clock,
         };
+        let authority = identity
+            .tls
+            .as_ref()
+            .map(|tls| tls.authority.pem.to_string());
         let state = Arc::new(State {
             owners: self.collects_garbage.then(OwnerGraph::default),
             keeps_inert: self.keeps_inert,
+            has_kubelets: self.has_kubelets,
+            namespace_authority: self
+                .has_namespace_content
+                .then(|| authority.unwrap_or_default()),
             names: self.names,
             watches: Arc::new(Semaphore::new(self.limits.watches)),
             shares: Shares::default(),
@@ -385,22 +412,28 @@ impl Builder {
             stopping: CancellationToken::new(),
             has_admin_path: self.has_admin_path,
         });
-        event_ttl::adopt(&state);
-        let (closing, committing) = (CancellationToken::new(), TaskTracker::new());
-        if state.store.has_disk() {
-            resume::resume(&state);
-            committing.spawn(committer::run(state.store.clone(), closing.clone()));
-        } else {
-            garbage::adopt(&state);
-        }
-        Server {
-            state,
-            identity,
-            address,
-            tasks: TaskTracker::new(),
-            closing,
-            committing,
-        }
+        started(state, identity, address)
+    }
+}
+
+/// Applies the effects that are open in the state, and starts to commit if it has a folder.
+fn started(state: Arc<State>, identity: Identity, address: Option<SocketAddr>) -> Server {
+    event_ttl::adopt(&state);
+    let (closing, committing) = (CancellationToken::new(), TaskTracker::new());
+    if state.store.has_disk() {
+        resume::resume(&state);
+        committing.spawn(committer::run(state.store.clone(), closing.clone()));
+    } else {
+        garbage::adopt(&state);
+    }
+    account::furnish_all(&state);
+    Server {
+        state,
+        identity,
+        address,
+        tasks: TaskTracker::new(),
+        closing,
+        committing,
     }
 }
 

@@ -106,6 +106,10 @@ pub(crate) struct State {
     pub(crate) webhooks: Derived,
     /// The compiled admission policies.
     pub(crate) policies: Derived,
+    /// A kubelet ends deleted pods, not the server.
+    pub(crate) has_kubelets: bool,
+    /// The authority that each namespace has a copy of; `None` if namespaces begin empty.
+    pub(crate) namespace_authority: Option<String>,
     pub(crate) limits: Limits,
     pub(crate) openapi: Documents,
     pub(crate) stopping: CancellationToken,

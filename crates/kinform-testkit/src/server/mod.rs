@@ -50,6 +50,8 @@
 //!
 //! Upstream counterpart: `kubernetes-sigs/controller-runtime:pkg/envtest`, which starts binaries.
 
+#[cfg(feature = "controllers")]
+mod controllers;
 mod operator;
 mod starting;
 
@@ -94,6 +96,9 @@ pub struct TestError(String);
 /// An API server for one test. Dropping it ends the server.
 #[derive(Debug)]
 pub struct TestServer {
+    /// Before the server: they end first.
+    #[cfg(feature = "controllers")]
+    controllers: Option<controllers::Controllers>,
     server: Server,
     reach: Reach,
     client: ClientHolder,
@@ -312,6 +317,10 @@ impl TestServer {
         if let Reach::InProcess(link) = &self.reach {
             link.disconnect();
         }
+        #[cfg(feature = "controllers")]
+        if let Some(running) = self.controllers.take() {
+            running.stop().await;
+        }
         let state = self.server.stop().await;
         let state = match loss {
             Loss::Nothing => state,
@@ -321,6 +330,10 @@ impl TestServer {
         self.server = self.setup.server(Some(state)).await?;
         if let Reach::InProcess(link) = &self.reach {
             link.connect(self.server.service());
+        }
+        #[cfg(feature = "controllers")]
+        {
+            self.controllers = self.setup.controllers(&self.server).await?;
         }
         Ok(self)
     }
@@ -370,6 +383,10 @@ impl TestServer {
 
     /// Stops the server.
     pub async fn stop(self) {
+        #[cfg(feature = "controllers")]
+        if let Some(running) = self.controllers {
+            running.stop().await;
+        }
         self.server.stop().await;
     }
 

@@ -35,6 +35,8 @@ pub struct Starting {
     place: Place,
     lag: Option<Duration>,
     seed: u64,
+    #[cfg(feature = "controllers")]
+    controllers: Option<kinform_controlplane::Selection>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +65,8 @@ impl Default for Starting {
             place: Place::Sockets(None),
             lag: Some(LAG),
             seed: 0,
+            #[cfg(feature = "controllers")]
+            controllers: None,
         }
     }
 }
@@ -111,11 +115,44 @@ impl Starting {
         self
     }
 
+    /// Runs the built-in controllers, too: a Deployment gets pods, and they become ready.
+    #[cfg(feature = "controllers")]
+    pub fn with_controllers(self) -> Self {
+        self.with_selected_controllers(kinform_controlplane::Selection::all())
+    }
+
+    /// Runs some of the built-in controllers, so that the test plays the others.
+    #[cfg(feature = "controllers")]
+    pub fn with_selected_controllers(mut self, selection: kinform_controlplane::Selection) -> Self {
+        self.controllers = Some(selection);
+        self
+    }
+
+    /// Starts the controllers that were asked for.
+    #[cfg(feature = "controllers")]
+    pub(super) async fn controllers(
+        &self,
+        server: &Server,
+    ) -> Result<Option<super::controllers::Controllers>, TestError> {
+        let Some(selection) = &self.controllers else {
+            return Ok(None);
+        };
+        let started = super::controllers::Controllers::start(server, selection).await?;
+        Ok(Some(started))
+    }
+
     /// Makes the server, empty or from the state that another left.
     pub(super) async fn server(&self, state: Option<Stopped>) -> Result<Server, TestError> {
         let mut builder = Server::builder().plain();
         if let Some(lag) = self.lag {
             builder = builder.watch_lag(WatchLag::up_to(lag, self.seed));
+        }
+        #[cfg(feature = "controllers")]
+        if let Some(selection) = &self.controllers {
+            if selection.has(kinform_controlplane::ControllerName::Kubelet) {
+                builder = builder.with_kubelets();
+            }
+            builder = builder.with_namespace_content();
         }
         for change in &self.changes {
             builder = change(builder);
@@ -165,7 +202,11 @@ impl IntoFuture for Starting {
             }
             let (reach, client) = self.reach(&server).await?;
             let definitions = std::mem::take(&mut self.definitions);
+            #[cfg(feature = "controllers")]
+            let controllers = self.controllers(&server).await?;
             let started = TestServer {
+                #[cfg(feature = "controllers")]
+                controllers,
                 server,
                 reach,
                 client: ClientHolder(client),

@@ -3,5 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "tests may unwrap")]
 
 mod audit;
+mod controllers;
 mod rounds;
 mod server;

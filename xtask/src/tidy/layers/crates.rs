@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! api, schema ◀─ core ◀─ kinform ◀─ cli        api, schema ◀─ apiserver ◀─ cli
-//! kinform, apiserver ◀─ testkit                (dev-dependencies are free)
+//! kinform ◀─ controlplane ◀─ cli, testkit      kinform, apiserver ◀─ testkit
+//!                                              (dev-dependencies are free)
 //! ```
 //!
 //! A crate cannot be imported without its manifest saying so, so manifests are enough.
@@ -12,7 +13,7 @@ use super::law::RULE;
 use crate::text::file::File;
 
 /// For each crate of ours: the crates of ours that it may depend on.
-const CRATES: [(&str, &[&str]); 10] = [
+const CRATES: [(&str, &[&str]); 11] = [
     ("kinform-api", &[]),
     ("kinform-schema", &[]),
     ("kinform-core", &["kinform-api", "kinform-schema"]),
@@ -29,8 +30,10 @@ const CRATES: [(&str, &[&str]); 10] = [
             "kinform-core",
             "kinform",
             "kinform-apiserver",
+            "kinform-controlplane",
         ],
     ),
+    ("kinform-controlplane", &["kinform-api", "kinform"]),
     (
         "kinform-operator",
         &["kinform-api", "kinform-core", "kinform"],
@@ -43,6 +46,7 @@ const CRATES: [(&str, &[&str]); 10] = [
             "kinform-core",
             "kinform",
             "kinform-apiserver",
+            "kinform-controlplane",
             "sample-controller",
         ],
     ),

@@ -1,0 +1,162 @@
+//! The content that every namespace has: its default service account, and the server's authority.
+//!
+//! ```text
+//! namespace created ─┐
+//! one of them gone  ─┼─▶ ServiceAccount `default`, ConfigMap `kube-root-ca.crt`
+//! authority changed ─┘
+//! ```
+//!
+//! They are there when the reply to the namespace's creation is, so that no client waits for them.
+//! Both come again when they are deleted; the ConfigMap has exactly its data.
+//!
+//! Upstream: `kubernetes:pkg/controller/serviceaccount/serviceaccounts_controller.go`,
+//! `pkg/controller/certificates/rootcacertpublisher`.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::namespace::namespace;
+use super::removal::is_terminating;
+use crate::object::metadata;
+use crate::resource::{Found, ResourceInfo};
+use crate::state::State;
+use crate::storage::{Draft, Expect, Stored};
+
+const ACCOUNT: &str = "default";
+const AUTHORITY: &str = "kube-root-ca.crt";
+const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when \
+     using internal endpoints such as the internal service IP or kubernetes.default.svc. No other \
+     usage is guaranteed across distributions of Kubernetes clusters.";
+
+/// Furnishes the namespace that was written, or whose content was.
+pub(super) fn follow(state: &State, resource: &ResourceInfo, object: &Stored) {
+    let is_content = |name: &str| object.name() == name;
+    if resource.is_core("namespaces") {
+        furnish(state, object.name());
+    } else if resource.is_core("serviceaccounts") && is_content(ACCOUNT)
+        || resource.is_core("configmaps") && is_content(AUTHORITY)
+    {
+        furnish(state, object.namespace().unwrap_or_default());
+    }
+}
+
+/// Furnishes all namespaces, when a server starts.
+pub(crate) fn furnish_all(state: &Arc<State>) {
+    let shelf = state.store.shelf("namespaces");
+    for object in state.store.view(shelf).snapshot.iter() {
+        furnish(state, object.name());
+    }
+}
+
+/// Creates what a namespace lacks, if it is not being deleted.
+fn furnish(state: &State, name: &str) {
+    let Some(authority) = &state.namespace_authority else {
+        return;
+    };
+    if namespace(state, name).is_none_or(|object| is_terminating(&object)) {
+        return;
+    }
+    ensure(
+        state,
+        name,
+        "serviceaccounts",
+        json!({"metadata": {"name": ACCOUNT}}),
+    );
+    let authority = json!({
+        "metadata": {
+            "name": AUTHORITY,
+            "annotations": {"kubernetes.io/description": DESCRIPTION},
+        },
+        "data": {"ca.crt": authority},
+    });
+    ensure(state, name, "configmaps", authority);
+}
+
+/// Creates an object if it is missing, and puts its data back if they are others.
+fn ensure(state: &State, namespace: &str, plural: &str, mut object: Value) {
+    let Found::Resource(resource) = state.registry.find("", "v1", plural) else {
+        return;
+    };
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let key = format!("{namespace}/{name}");
+    let Some(stored) = state.store.get(resource.shelf, &key) else {
+        let metadata = metadata::of(&mut object);
+        metadata.insert("namespace".to_owned(), namespace.into());
+        let uid = uuid::Uuid::new_v4().to_string();
+        metadata.insert("uid".to_owned(), uid.into());
+        let now = metadata::time(state.clock.now());
+        metadata.insert("creationTimestamp".to_owned(), now);
+        if let Some(draft) = Draft::new(&resource.fields, object) {
+            // Another request may have been faster: then it is there.
+            drop(state.store.put(resource.shelf, draft, Expect::Absent));
+        }
+        return;
+    };
+    let mut next = stored.value();
+    if object.get("data").is_none() || next.get("data") == object.get("data") {
+        return;
+    }
+    next["data"] = object["data"].take();
+    if let Some(draft) = Draft::new(&resource.fields, next) {
+        // A faster writer is followed, too.
+        let expect = Expect::Revision(stored.revision());
+        drop(state.store.put(resource.shelf, draft, expect));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http::{Method, Request};
+
+    use crate::Server;
+
+    async fn ask(server: &Server, method: Method, path: &str, body: &str) -> (u16, String) {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", "application/json")
+            .body(Bytes::from(body.to_owned()))
+            .unwrap();
+        let reply = server.service().call(request).await;
+        let code = reply.status().as_u16();
+        let body = reply.into_body().collect().await.unwrap();
+        (code, String::from_utf8_lossy(&body).into_owned())
+    }
+
+    #[tokio::test]
+    async fn a_namespace_has_its_account_and_authority_at_once_and_again() {
+        let server = Server::builder().plain().with_namespace_content();
+        let server = server.in_process();
+        let account = "/api/v1/namespaces/default/serviceaccounts/default";
+        assert_eq!(ask(&server, Method::GET, account, "").await.0, 200);
+        let namespace = r#"{"metadata": {"name": "a"}}"#;
+        let created = ask(&server, Method::POST, "/api/v1/namespaces", namespace).await;
+        assert_eq!(created.0, 201);
+        for path in [
+            "/api/v1/namespaces/a/serviceaccounts/default",
+            "/api/v1/namespaces/a/configmaps/kube-root-ca.crt",
+        ] {
+            assert_eq!(ask(&server, Method::GET, path, "").await.0, 200);
+            assert_eq!(ask(&server, Method::DELETE, path, "").await.0, 200);
+            assert_eq!(ask(&server, Method::GET, path, "").await.0, 200);
+        }
+        let authority = "/api/v1/namespaces/a/configmaps/kube-root-ca.crt";
+        let changed = r#"{"metadata": {"name": "kube-root-ca.crt"}, "data": {"x": "y"}}"#;
+        assert_eq!(ask(&server, Method::PUT, authority, changed).await.0, 200);
+        let (_, body) = ask(&server, Method::GET, authority, "").await;
+        assert!(
+            body.contains("\"ca.crt\"") && !body.contains("\"x\""),
+            "{body}"
+        );
+        let gone = ask(&server, Method::DELETE, "/api/v1/namespaces/a", "").await;
+        assert_eq!(gone.0, 200);
+        assert_eq!(
+            ask(&server, Method::GET, "/api/v1/namespaces/a", "")
+                .await
+                .0,
+            404
+        );
+    }
+}

@@ -1,0 +1,123 @@
+//! The controller of EndpointSlices: the pods of each Service with a selector.
+//!
+//! ```text
+//! Service + pods that it selects + their nodes' zones + its slices ─▶ plan (pure) ─▶ create, replace, delete
+//! ```
+//!
+//! Slices of deleted Services go by their owner. Endpoints, which are deprecated, are not written.
+//!
+//! Upstream counterpart: `kubernetes:pkg/controller/endpointslice`,
+//! `k8s.io/endpointslice:reconciler.go`.
+
+mod endpoint;
+mod plan;
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, Pod, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kinform::{
+    Action, Controller, Ctx, Enqueue, Error, Index, IndexReader, Informer, Obj, ObjectKey,
+    Reconciler,
+};
+use serde_json::{Value, json};
+
+use self::plan::{Write, plan};
+use crate::frame::Frame;
+use crate::json::{is_terminating, name, text, texts, uid};
+use crate::pods::node as node_of;
+use crate::writer::{Failed, Writer, collection};
+
+const WORKERS: usize = 5;
+const API: &str = "/apis/discovery.k8s.io/v1";
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// The context of every reconcile.
+struct State {
+    pods: Informer<Pod>,
+    nodes: Informer<Node>,
+    slices: IndexReader<Value>,
+}
+
+/// Makes the controller.
+///
+/// # Errors
+/// The informers are stopped.
+pub(crate) fn controller(frame: &Frame) -> Result<Reconciler, Error> {
+    let services: Informer<Service> = frame.factory.informer();
+    let services: Informer<Value> = services.cast();
+    let pods: Informer<Pod> = frame.factory.informer();
+    let slices: Informer<EndpointSlice> = frame.factory.informer();
+    let slices: Informer<Value> = slices.cast();
+    let state = State {
+        pods: pods.clone(),
+        nodes: frame.factory.informer(),
+        slices: slices.add_index(Index::owner())?,
+    };
+    let of_pods = services.clone();
+    Ok(Controller::of(&services)
+        .owns(&slices)
+        .watches(&pods, move |pod| services_of(&of_pods, pod))
+        .named("endpointslice-controller")
+        .client(frame.client("endpointslice-controller"))
+        .workers(WORKERS)
+        .context(state)
+        .shutdown_on(frame.stop.clone())
+        .reconciling(reconcile))
+}
+
+/// Returns whether a Service's selector selects a pod. A Service without one selects none.
+fn selects(service: &Value, pod: &Obj<Pod>) -> bool {
+    let selector = texts(service, "/spec/selector");
+    let has = |(key, value): (&String, &String)| pod.label(key).as_deref() == Some(value);
+    !selector.is_empty() && selector.iter().all(has)
+}
+
+/// The Services that select a pod.
+fn services_of(services: &Informer<Value>, pod: &Obj<Pod>) -> Vec<Enqueue> {
+    let services = services.snapshot();
+    let namespace = pod.namespace().unwrap_or_default();
+    let all = services.in_namespace(namespace);
+    let selecting = all.typed().filter(|service| selects(service, pod));
+    let key = |service: Arc<Value>| ObjectKey::new(Some(namespace), name(&service));
+    selecting.map(key).map(Enqueue::from).collect()
+}
+
+async fn reconcile(service: Arc<Value>, cx: Ctx<State>) -> Result<Action, Failed> {
+    let has_selector = !texts(&service, "/spec/selector").is_empty();
+    let is_name_only = text(&service, "/spec/type") == "ExternalName";
+    if !has_selector || is_name_only || is_terminating(&service) {
+        return Ok(Action::await_change());
+    }
+    let namespace = text(&service, "/metadata/namespace");
+    let pods: Vec<Arc<Pod>> = cx
+        .pods
+        .snapshot()
+        .in_namespace(namespace)
+        .to_objs()
+        .into_iter()
+        .filter(|pod| selects(&service, pod))
+        .filter_map(|pod| pod.typed().ok())
+        .collect();
+    let slices = cx.slices.get(uid(&service));
+    let slices: Vec<Value> = slices.typed().map(|slice| Value::clone(&slice)).collect();
+    let zone = |pod: &Pod| {
+        let node = cx.nodes.get(&ObjectKey::new(None::<&str>, node_of(pod)))?;
+        node.label(ZONE).map(|zone| zone.into_owned())
+    };
+    let writer = Writer::new(cx.client()?, "kube-controller-manager");
+    let path = collection(API, namespace, "endpointslices");
+    for write in plan(&service, &pods, &slices, zone) {
+        match write {
+            Write::Create(slice) => drop(writer.create(&path, &slice).await?),
+            Write::Replace(slice) => {
+                let path = format!("{path}/{}", name(&slice));
+                writer.replace(&path, &slice).await?;
+            }
+            Write::Delete(name) => {
+                writer.delete(&format!("{path}/{name}"), &json!({})).await?;
+            }
+        }
+    }
+    Ok(Action::await_change())
+}

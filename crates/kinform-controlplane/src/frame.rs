@@ -1,0 +1,55 @@
+//! The frame of all controllers: shared informers, a client for each user, one clock.
+//!
+//! ```text
+//! client of a user name ─┬─▶ factory (one watch a resource, shared)
+//!                        └─▶ client of each controller's user: its writes
+//! ```
+
+use std::sync::Arc;
+
+use kinform::{CancellationToken, Error, InformerFactory};
+use kube_client::Client;
+
+use crate::clock::Clock;
+use crate::pods::Pods;
+
+/// The user that reads for all controllers.
+pub(crate) const READER: &str = "system:kube-controller-manager";
+
+/// Makes the client of a user, by its name.
+pub(crate) type ClientOf = Arc<dyn Fn(&str) -> Client + Send + Sync>;
+
+/// The parts that every controller gets. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Frame {
+    pub(crate) factory: InformerFactory,
+    pub(crate) pods: Pods,
+    pub(crate) clock: Clock,
+    pub(crate) stop: CancellationToken,
+    clients: ClientOf,
+}
+
+impl Frame {
+    /// # Errors
+    /// The indexes of pods cannot be made.
+    pub(crate) fn new(clients: ClientOf) -> Result<Self, Error> {
+        let factory = InformerFactory::new(clients(READER));
+        Ok(Self {
+            pods: Pods::new(&factory.informer())?,
+            factory,
+            clock: Clock::start(),
+            stop: CancellationToken::new(),
+            clients,
+        })
+    }
+
+    /// The client of a controller's service account.
+    pub(crate) fn client(&self, account: &str) -> Client {
+        self.client_of(&format!("system:serviceaccount:kube-system:{account}"))
+    }
+
+    /// The client of a user.
+    pub(crate) fn client_of(&self, user: &str) -> Client {
+        (self.clients)(user)
+    }
+}

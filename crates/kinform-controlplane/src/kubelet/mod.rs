@@ -1,0 +1,167 @@
+//! A kubelet that is not one: it plays every node, and its pods by a script.
+//!
+//! ```text
+//! pod bound to a node ─▶ step (pure) ─▶ one patch of status | the end of a deleted pod | a later look
+//! pod without a node, no node at all ─▶ one node            node without a condition Ready ─▶ its status
+//! ```
+//!
+//! No container runs. Pods start at once and become ready at once, unless an annotation says
+//! otherwise: see `script.rs`.
+//!
+//! Upstream counterpart: `kubernetes:pkg/kubelet`, as `kubernetes-sigs/kwok` plays it.
+
+mod node;
+mod script;
+mod step;
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kinform::{Action, Controller, Ctx, Informer, Reconciler};
+use serde_json::{Value, json};
+
+use self::step::{Step, step};
+use crate::frame::Frame;
+use crate::pods::{is_active, node as node_of};
+use crate::writer::{Failed, Writer, collection};
+
+const WORKERS: usize = 8;
+const MANAGER: &str = "kubelet";
+/// The user whose client the kubelet writes with.
+pub(crate) const USER: &str = "system:node:kinform-node";
+/// The first address of pods; 8 million follow.
+const FIRST_IP: u32 = Ipv4Addr::new(10, 128, 0, 1).to_bits();
+
+/// The context of every reconcile.
+struct State {
+    frame: Frame,
+    nodes: Informer<Node>,
+    /// The next address of a pod.
+    next_ip: AtomicU32,
+}
+
+/// Makes the two loops: of pods, of nodes.
+pub(crate) fn controllers(frame: &Frame) -> [Reconciler; 2] {
+    let pods: Informer<Pod> = frame.factory.informer();
+    let nodes: Informer<Node> = frame.factory.informer();
+    let state = State {
+        frame: frame.clone(),
+        nodes: nodes.clone(),
+        next_ip: AtomicU32::new(FIRST_IP),
+    };
+    let client = frame.client_of(USER);
+    let pods = Controller::of(&pods)
+        .named("kubelet")
+        .client(client.clone())
+        .workers(WORKERS)
+        .context(state)
+        .shutdown_on(frame.stop.clone())
+        .reconciling(play);
+    let nodes = Controller::of(&nodes)
+        .named("kubelet-node")
+        .client(client)
+        .context(frame.clone())
+        .shutdown_on(frame.stop.clone())
+        .reconciling(post_status);
+    [pods, nodes]
+}
+
+async fn play(pod: Arc<Pod>, cx: Ctx<State>) -> Result<Action, Failed> {
+    if node_of(&pod).is_empty() {
+        if is_active(&pod) && cx.nodes.store().is_empty() {
+            let node = node::node(cx.frame.clock.now());
+            make_node(&Writer::new(cx.client()?, MANAGER), &node).await?;
+        }
+        return Ok(Action::await_change());
+    }
+    let now = cx.frame.clock.now();
+    let step = step(&pod, now);
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let pods = collection("/api/v1", namespace, "pods");
+    let path = format!(
+        "{pods}/{}",
+        pod.metadata.name.as_deref().unwrap_or_default()
+    );
+    match step {
+        Step::Nothing => Ok(Action::await_change()),
+        Step::Look(later) => Ok(Action::requeue(later)),
+        Step::End => {
+            let uid = pod.metadata.uid.as_deref();
+            let options = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid}});
+            match Writer::new(cx.client()?, MANAGER)
+                .delete(&path, &options)
+                .await
+            {
+                // Another pod of that name is not ours to end.
+                Err(error) if error.code() == Some(409) => Ok(Action::await_change()),
+                ended => ended.map(|_| Action::await_change()),
+            }
+        }
+        Step::Patch(mut status, then) => {
+            add_addresses(&mut status, &pod, &cx);
+            let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": status});
+            let path = format!("{path}/status");
+            let writer = Writer::new(cx.client()?, MANAGER);
+            match writer.patch(&path, &patch).await {
+                Err(error) if error.code() == Some(404) => Ok(Action::await_change()),
+                patched => {
+                    patched?;
+                    Ok(then.map_or(Action::await_change(), Action::requeue))
+                }
+            }
+        }
+    }
+}
+
+/// Gives a pod that starts its addresses.
+fn add_addresses(status: &mut Value, pod: &Pod, cx: &State) {
+    let has_ip = pod.status.as_ref().is_some_and(|s| s.pod_ip.is_some());
+    if has_ip || status.get("startTime").is_none() {
+        return;
+    }
+    let host = cx
+        .nodes
+        .get(&kinform::ObjectKey::new(None::<&str>, node_of(pod)))
+        .and_then(|node| node.typed().ok())
+        .and_then(|node| node::internal_ip(&node))
+        .unwrap_or_else(|| node::HOST_IP.to_owned());
+    let is_on_host = pod.spec.as_ref().and_then(|spec| spec.host_network) == Some(true);
+    let ip = if is_on_host {
+        host.clone()
+    } else {
+        Ipv4Addr::from_bits(cx.next_ip.fetch_add(1, Ordering::Relaxed)).to_string()
+    };
+    status["podIPs"] = json!([{"ip": ip}]);
+    status["podIP"] = ip.into();
+    status["hostIPs"] = json!([{"ip": host}]);
+    status["hostIP"] = host.into();
+}
+
+async fn make_node(writer: &Writer, node: &Value) -> Result<(), Failed> {
+    match writer.create("/api/v1/nodes", node).await {
+        Err(error) if error.code() == Some(409) => Ok(()),
+        made => made.map(drop),
+    }
+}
+
+/// Fills in the status of a node that has none, and lets pods onto one that is ready.
+async fn post_status(node: Arc<Node>, cx: Ctx<Frame>) -> Result<Action, Failed> {
+    let name = node.metadata.name.as_deref().unwrap_or_default();
+    if let Some(taints) = node::taints_when_ready(&node) {
+        let version = &node.metadata.resource_version;
+        let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"taints": taints}});
+        let writer = Writer::new(cx.client()?, MANAGER);
+        writer
+            .patch(&format!("/api/v1/nodes/{name}"), &patch)
+            .await?;
+    }
+    if let Some(status) = node::missing_status(&node, cx.clock.now()) {
+        let path = format!("/api/v1/nodes/{name}/status");
+        let writer = Writer::new(cx.client()?, MANAGER);
+        let patch = json!({"status": status});
+        writer.patch(&path, &patch).await?;
+    }
+    Ok(Action::await_change())
+}

@@ -1,0 +1,166 @@
+//! The control plane: its controllers, their informers and their events, as one future.
+//!
+//! ```text
+//! clients + selection → ControlPlane → run(stop): informers start, controllers run, events follow
+//! ```
+//!
+//! Everything lives inside [`ControlPlane::run`]; its end leaves no task behind.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{join_all, try_join_all};
+use kinform::events::{EventDelivery, EventRecorder};
+use kinform::{CancellationToken, Error, InformerFactory, Reconciler};
+use kube_client::Client;
+
+use crate::frame::{self, Frame};
+use crate::registry::{ControllerName, Selection};
+use crate::scheduler::WithoutNodes;
+use crate::{deployment, endpoint_slice, kubelet, replica_set, scheduler};
+
+/// The time in which informers must have their first lists.
+const SYNC_WITHIN: Duration = Duration::from_secs(30);
+/// The time that queued events have at the end.
+const FLUSH_WITHIN: Duration = Duration::from_secs(1);
+
+/// The names of the users whose clients the control plane asks for.
+#[must_use]
+pub fn users() -> &'static [&'static str] {
+    &[
+        frame::READER,
+        kubelet::USER,
+        scheduler::USER,
+        "system:serviceaccount:kube-system:deployment-controller",
+        "system:serviceaccount:kube-system:endpointslice-controller",
+        "system:serviceaccount:kube-system:replicaset-controller",
+    ]
+}
+
+/// Built-in controllers, ready to run.
+#[must_use = "a control plane does nothing before `run`"]
+pub struct ControlPlane {
+    frame: Frame,
+    reconcilers: Vec<Reconciler>,
+    deliveries: Vec<EventDelivery>,
+}
+
+impl fmt::Debug for ControlPlane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ControlPlane")
+            .field("controllers", &self.reconcilers.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl ControlPlane {
+    /// The selected controllers. `clients` makes the client of a user, by its name, such as
+    /// `system:serviceaccount:kube-system:deployment-controller`.
+    ///
+    /// # Errors
+    /// An informer cannot be made.
+    pub fn new(
+        clients: impl Fn(&str) -> Client + Send + Sync + 'static,
+        selection: &Selection,
+    ) -> Result<Self, Error> {
+        let mut plane = Self {
+            frame: Frame::new(Arc::new(clients))?,
+            reconcilers: Vec::new(),
+            deliveries: Vec::new(),
+        };
+        for name in ControllerName::ALL {
+            if selection.has(name) {
+                plane.add(name, selection)?;
+            }
+        }
+        Ok(plane)
+    }
+
+    fn add(&mut self, name: ControllerName, selection: &Selection) -> Result<(), Error> {
+        let frame = self.frame.clone();
+        match name {
+            ControllerName::Deployment => {
+                let events = self.events("deployment-controller");
+                self.reconcilers
+                    .push(deployment::controller(&frame, events)?);
+            }
+            ControllerName::ReplicaSet => {
+                let events = self.events("replicaset-controller");
+                self.reconcilers
+                    .push(replica_set::controller(&frame, events));
+            }
+            ControllerName::EndpointSlice => {
+                self.reconcilers.push(endpoint_slice::controller(&frame)?);
+            }
+            ControllerName::Scheduler => {
+                let client = frame.client_of(scheduler::USER);
+                let (events, delivery) = EventRecorder::with_series(client, "default-scheduler");
+                self.deliveries.push(delivery.flush_within(FLUSH_WITHIN));
+                let without_nodes = match selection.has(ControllerName::Kubelet) {
+                    true => WithoutNodes::Wait,
+                    false => WithoutNodes::Tell,
+                };
+                self.reconcilers
+                    .push(scheduler::controller(&frame, events, without_nodes)?);
+            }
+            ControllerName::Kubelet => self.reconcilers.extend(kubelet::controllers(&frame)),
+        }
+        Ok(())
+    }
+
+    fn events(&mut self, component: &str) -> EventRecorder {
+        let (events, delivery) = EventRecorder::new(self.frame.client(component), component);
+        self.deliveries.push(delivery.flush_within(FLUSH_WITHIN));
+        events
+    }
+
+    /// The informers, to wait for their first lists: [`InformerFactory::synced_within`].
+    #[must_use]
+    pub fn informers(&self) -> InformerFactory {
+        self.frame.factory.clone()
+    }
+
+    /// Runs the controllers until `stop` is cancelled.
+    ///
+    /// # Errors
+    /// The informers have no first list within 30 s, or a controller cannot run.
+    ///
+    /// # Cancel safety
+    /// Dropping it drops the running reconciles; informers end by themselves then.
+    pub async fn run(self, stop: CancellationToken) -> Result<(), Error> {
+        let Self {
+            frame,
+            reconcilers,
+            deliveries,
+        } = self;
+        let events_end = CancellationToken::new();
+        let ended = async {
+            let _events_end = events_end.clone().drop_guard();
+            frame.factory.start()?;
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ok(()),
+                synced = frame.factory.synced_within(SYNC_WITHIN) => synced?,
+            }
+            let running = try_join_all(reconcilers.into_iter().map(Reconciler::run));
+            let stopping = async {
+                stop.cancelled().await;
+                frame.stop.cancel();
+            };
+            tokio::pin!(running);
+            tokio::select! {
+                biased;
+                ended = &mut running => return ended.map(drop),
+                () = stopping => {}
+            }
+            running.await.map(drop)
+        };
+        let events = deliveries
+            .into_iter()
+            .map(|one| one.run(events_end.clone()));
+        let (ended, _) = futures::join!(ended, join_all(events));
+        frame.factory.shutdown().await;
+        ended
+    }
+}

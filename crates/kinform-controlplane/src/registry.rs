@@ -1,0 +1,131 @@
+//! The controllers by name, and selections of them.
+//!
+//! ```text
+//! "deployment,replicaset" → Selection | UnknownController (by name)
+//! ```
+//!
+//! Upstream counterpart: `kube-controller-manager --controllers`.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+/// A built-in controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum ControllerName {
+    /// Rolls out Deployments.
+    Deployment,
+    /// Keeps the number of pods of a ReplicaSet.
+    ReplicaSet,
+    /// Keeps the endpoints of Services.
+    EndpointSlice,
+    /// Binds pods to nodes.
+    Scheduler,
+    /// Plays nodes and their pods.
+    Kubelet,
+}
+
+impl ControllerName {
+    /// All controllers.
+    pub const ALL: [Self; 5] = [
+        Self::Deployment,
+        Self::ReplicaSet,
+        Self::EndpointSlice,
+        Self::Scheduler,
+        Self::Kubelet,
+    ];
+
+    /// The name in `--controllers`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Deployment => "deployment",
+            Self::ReplicaSet => "replicaset",
+            Self::EndpointSlice => "endpointslice",
+            Self::Scheduler => "scheduler",
+            Self::Kubelet => "kubelet",
+        }
+    }
+}
+
+/// Controllers to run. Default: all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection(BTreeSet<ControllerName>);
+
+impl Selection {
+    /// Every controller.
+    #[must_use]
+    pub fn all() -> Self {
+        Self(ControllerName::ALL.into())
+    }
+
+    /// Returns whether a controller is selected.
+    #[must_use]
+    pub fn has(&self, name: ControllerName) -> bool {
+        self.0.contains(&name)
+    }
+}
+
+impl Default for Selection {
+    fn default() -> Self {
+        Self::all()
+    }
+}
+
+impl FromIterator<ControllerName> for Selection {
+    fn from_iter<I: IntoIterator<Item = ControllerName>>(names: I) -> Self {
+        Self(names.into_iter().collect())
+    }
+}
+
+/// A name that no controller of this crate has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no controller {name:?}; there are {}", known())]
+pub struct UnknownController {
+    name: String,
+}
+
+fn known() -> String {
+    ControllerName::ALL.map(ControllerName::as_str).join(", ")
+}
+
+impl FromStr for Selection {
+    type Err = UnknownController;
+
+    /// Parses names between commas; `*` is every controller.
+    fn from_str(names: &str) -> Result<Self, UnknownController> {
+        if names == "*" {
+            return Ok(Self::all());
+        }
+        let parse = |name: &str| {
+            let known = ControllerName::ALL.into_iter();
+            let unknown = || UnknownController {
+                name: name.to_owned(),
+            };
+            known
+                .into_iter()
+                .find(|known| known.as_str() == name)
+                .ok_or_else(unknown)
+        };
+        names.split(',').map(str::trim).map(parse).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_select_and_unknown_ones_are_named() {
+        let some: Selection = "deployment, replicaset".parse().unwrap();
+        assert!(some.has(ControllerName::Deployment) && !some.has(ControllerName::Kubelet));
+        assert_eq!("*".parse(), Ok(Selection::all()));
+        let error = "deployment,statefulset".parse::<Selection>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "there is no controller \"statefulset\"; there are deployment, replicaset, \
+             endpointslice, scheduler, kubelet"
+        );
+        assert!("".parse::<Selection>().is_err());
+    }
+}

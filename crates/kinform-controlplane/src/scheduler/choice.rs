@@ -1,0 +1,159 @@
+//! The choice of a node.
+//!
+//! ```text
+//! pod + nodes + ledger ─▶ those that fit ─▶ preferred, without soft taints, fewest pods, name
+//!                              └─ none ─▶ the message that counts the reasons
+//! ```
+//!
+//! Upstream counterpart: `kubernetes:pkg/scheduler/schedule_one.go`, `framework/types.go`
+//! (`FitError`). Differences: the score counts pods, not shares of resources; equal nodes are taken in
+//! the order of their names, not at random.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+
+use super::fit::{matches_term, name, refusals, taints, tolerates};
+use super::ledger::{Ledger, requests};
+
+/// The result of a decision.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Choice {
+    Node(String),
+    /// No node fits; this is why.
+    Unschedulable(String),
+}
+
+/// Chooses a node for a pod.
+pub(super) fn choose(pod: &Pod, nodes: &[Arc<Node>], ledger: &Ledger) -> Choice {
+    let requests = requests(pod);
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    let mut best = None;
+    for node in nodes {
+        let taken = ledger.taken(name(node));
+        let refused = refusals(pod, &requests, node, taken);
+        if !refused.is_empty() {
+            for reason in refused {
+                *reasons.entry(reason).or_default() += 1;
+            }
+            continue;
+        }
+        let pods = taken.map_or(0, |taken| taken.pods);
+        let rank = (
+            Reverse(preference(pod, node)),
+            soft_taints(pod, node),
+            pods,
+            name(node),
+        );
+        if best.as_ref().is_none_or(|best| rank < *best) {
+            best = Some(rank);
+        }
+    }
+    match best {
+        Some((.., node)) => Choice::Node(node.to_owned()),
+        None => Choice::Unschedulable(message(nodes.len(), &reasons)),
+    }
+}
+
+/// The weight of the pod's preferences that a node meets.
+fn preference(pod: &Pod, node: &Node) -> i64 {
+    let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
+    let affinity = affinity.and_then(|affinity| affinity.node_affinity.as_ref());
+    let preferred = affinity.and_then(|a| {
+        a.preferred_during_scheduling_ignored_during_execution
+            .as_deref()
+    });
+    let met = preferred.unwrap_or_default().iter();
+    met.filter(|one| matches_term(&one.preference, node))
+        .map(|one| i64::from(one.weight))
+        .sum()
+}
+
+/// The number of taints that a node would rather not have tolerated in silence.
+fn soft_taints(pod: &Pod, node: &Node) -> usize {
+    let spec = pod.spec.as_ref();
+    let tolerations = spec.and_then(|spec| spec.tolerations.as_deref());
+    let soft = taints(node).iter().filter(|taint| {
+        taint.effect == "PreferNoSchedule" && !tolerates(tolerations.unwrap_or_default(), taint)
+    });
+    soft.count()
+}
+
+/// The message for a pod that fits nowhere.
+fn message(nodes: usize, reasons: &BTreeMap<String, usize>) -> String {
+    if nodes == 0 {
+        return "no nodes available to schedule pods".to_owned();
+    }
+    let mut counted: Vec<String> = reasons
+        .iter()
+        .map(|(reason, count)| format!("{count} {reason}"))
+        .collect();
+    counted.sort();
+    let counted = counted.join(", ");
+    let preemption = format!(
+        "preemption: 0/{nodes} nodes are available: {nodes} Preemption is not helpful for scheduling."
+    );
+    format!("0/{nodes} nodes are available: {counted}. {preemption}")
+}
+
+#[cfg(test)]
+mod tests {
+    use kinform::ObjectKey;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn nodes(names: &[&str]) -> Vec<Arc<Node>> {
+        let node = |name: &&str| {
+            let node = json!({
+                "metadata": {"name": name, "labels": {"zone": name}},
+                "status": {"allocatable": {"cpu": "1", "pods": "10"}},
+            });
+            Arc::new(serde_json::from_value(node).unwrap())
+        };
+        names.iter().map(node).collect()
+    }
+
+    fn pod(spec: Value) -> Pod {
+        serde_json::from_value(json!({"metadata": {"name": "p"}, "spec": spec})).unwrap()
+    }
+
+    #[test]
+    fn pods_spread_over_nodes() {
+        let (nodes, mut ledger) = (nodes(&["b", "a"]), Ledger::default());
+        let pod = pod(json!({"containers": []}));
+        let mut chosen = Vec::new();
+        for index in 0..4 {
+            let Choice::Node(node) = choose(&pod, &nodes, &ledger) else {
+                panic!("no node");
+            };
+            ledger.assume(&ObjectKey::new(Some("x"), &index.to_string()), &pod, &node);
+            chosen.push(node);
+        }
+        assert_eq!(chosen, ["a", "b", "a", "b"]);
+    }
+
+    #[test]
+    fn preferences_come_before_spreading() {
+        let prefers = json!({"containers": [], "affinity": {"nodeAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 5, "preference": {
+                "matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}],
+            }}],
+        }}});
+        let chosen = choose(&pod(prefers), &nodes(&["a", "b"]), &Ledger::default());
+        assert_eq!(chosen, Choice::Node("b".to_owned()));
+    }
+
+    #[test]
+    fn the_message_counts_the_reasons() {
+        let big = pod(json!({"containers": [
+            {"name": "c", "resources": {"requests": {"cpu": "2"}}},
+        ]}));
+        let expected = "0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are \
+                        available: 2 Preemption is not helpful for scheduling.";
+        let chosen = choose(&big, &nodes(&["a", "b"]), &Ledger::default());
+        assert_eq!(chosen, Choice::Unschedulable(expected.to_owned()));
+    }
+}

@@ -1,0 +1,215 @@
+//! The ledger of the scheduler: what the pods of each node have asked for.
+//!
+//! ```text
+//! pods as watched ─┐
+//! bindings decided ┴─▶ Ledger: node → (requests, pods)
+//! ```
+//!
+//! INVARIANT: the sums of a node are those of its entries.
+
+use std::collections::{BTreeMap, HashMap};
+
+use k8s_openapi::api::core::v1::{Container, Pod};
+use kinform::ObjectKey;
+
+use super::quantity::milli;
+use crate::pods::{is_finished, node as node_of};
+
+/// Requests by resource, in thousandths.
+pub(super) type Requests = BTreeMap<String, i128>;
+
+/// The requests of pods by node.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    pods: HashMap<ObjectKey, Entry>,
+    nodes: HashMap<String, Taken>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    uid: String,
+    node: String,
+    requests: Requests,
+}
+
+/// The part of a node that is taken.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Taken {
+    pub(super) pods: usize,
+    pub(super) requests: Requests,
+}
+
+impl Ledger {
+    /// Enters a pod as the cache has it. Returns whether room became free.
+    pub(super) fn see(&mut self, key: &ObjectKey, pod: &Pod) -> bool {
+        let node = node_of(pod);
+        if is_finished(pod) {
+            return self.remove(key);
+        }
+        if node.is_empty() {
+            // The cache may be older than a decision: that stands, unless the pod is another one.
+            return !self.has(key, pod) && self.remove(key);
+        }
+        let known = self.pods.get(key);
+        if known.is_some_and(|known| known.node == node && known.uid == uid(pod)) {
+            return false;
+        }
+        self.enter(key, pod, node);
+        false
+    }
+
+    /// Returns whether this very pod has a node.
+    pub(super) fn has(&self, key: &ObjectKey, pod: &Pod) -> bool {
+        self.pods
+            .get(key)
+            .is_some_and(|entry| entry.uid == uid(pod))
+    }
+
+    /// Enters a binding that is about to be written.
+    pub(super) fn assume(&mut self, key: &ObjectKey, pod: &Pod, node: &str) {
+        self.enter(key, pod, node);
+    }
+
+    /// Removes a pod. Returns whether it had a node.
+    pub(super) fn remove(&mut self, key: &ObjectKey) -> bool {
+        let Some(entry) = self.pods.remove(key) else {
+            return false;
+        };
+        if let Some(taken) = self.nodes.get_mut(&entry.node) {
+            taken.pods -= 1;
+            for (resource, amount) in &entry.requests {
+                *taken.requests.entry(resource.clone()).or_default() -= amount;
+            }
+            if taken.pods == 0 {
+                self.nodes.remove(&entry.node);
+            }
+        }
+        true
+    }
+
+    /// The part of a node that is taken; `None` if that is nothing.
+    pub(super) fn taken(&self, node: &str) -> Option<&Taken> {
+        self.nodes.get(node)
+    }
+
+    fn enter(&mut self, key: &ObjectKey, pod: &Pod, node: &str) {
+        self.remove(key);
+        let requests = requests(pod);
+        let taken = self.nodes.entry(node.to_owned()).or_default();
+        taken.pods += 1;
+        for (resource, amount) in &requests {
+            *taken.requests.entry(resource.clone()).or_default() += amount;
+        }
+        let entry = Entry {
+            uid: uid(pod).to_owned(),
+            node: node.to_owned(),
+            requests,
+        };
+        self.pods.insert(key.clone(), entry);
+    }
+}
+
+fn uid(pod: &Pod) -> &str {
+    pod.metadata.uid.as_deref().unwrap_or_default()
+}
+
+/// The requests of a pod: of its containers together, or of the largest init container, and its
+/// overhead. Init containers that go on running count with the containers.
+pub(super) fn requests(pod: &Pod) -> Requests {
+    let mut sum = Requests::new();
+    let Some(spec) = &pod.spec else { return sum };
+    let add = |sum: &mut Requests, container: &Container| {
+        for (resource, amount) in of_container(container) {
+            *sum.entry(resource).or_default() += amount;
+        }
+    };
+    let inits = spec.init_containers.as_deref().unwrap_or_default();
+    let is_sidecar = |c: &&Container| c.restart_policy.as_deref() == Some("Always");
+    let (sidecars, inits): (Vec<_>, Vec<_>) = inits.iter().partition(is_sidecar);
+    for container in spec.containers.iter().chain(sidecars) {
+        add(&mut sum, container);
+    }
+    for init in inits {
+        for (resource, amount) in of_container(init) {
+            let most = sum.entry(resource).or_default();
+            *most = amount.max(*most);
+        }
+    }
+    for (resource, amount) in spec.overhead.iter().flatten() {
+        *sum.entry(resource.clone()).or_default() += milli(&amount.0);
+    }
+    sum
+}
+
+fn of_container(container: &Container) -> Requests {
+    let resources = container.resources.as_ref();
+    let requests = resources.and_then(|resources| resources.requests.as_ref());
+    requests
+        .into_iter()
+        .flatten()
+        .map(|(resource, amount)| (resource.clone(), milli(&amount.0)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(uid: &str, node: &str, cpu: &str, phase: &str) -> Pod {
+        let node = (!node.is_empty()).then_some(node);
+        let pod = json!({
+            "metadata": {"name": "p", "uid": uid},
+            "spec": {"nodeName": node, "containers": [container(cpu)]},
+            "status": {"phase": phase},
+        });
+        serde_json::from_value(pod).unwrap()
+    }
+
+    fn container(cpu: &str) -> Value {
+        json!({"name": "c", "resources": {"requests": {"cpu": cpu}}})
+    }
+
+    fn cpu(ledger: &Ledger, node: &str) -> Option<i128> {
+        ledger.taken(node)?.requests.get("cpu").copied()
+    }
+
+    #[test]
+    fn a_decision_stands_until_the_watch_confirms_it() {
+        let (mut ledger, key) = (Ledger::default(), ObjectKey::new(Some("a"), "p"));
+        let waiting = pod("u", "", "500m", "Pending");
+        ledger.assume(&key, &waiting, "n");
+        assert!(!ledger.see(&key, &waiting));
+        assert_eq!(cpu(&ledger, "n"), Some(500));
+        assert!(!ledger.see(&key, &pod("u", "n", "500m", "Running")));
+        assert_eq!(cpu(&ledger, "n"), Some(500));
+        assert!(ledger.see(&key, &pod("u", "n", "500m", "Succeeded")));
+        assert_eq!(ledger.taken("n"), None);
+    }
+
+    #[test]
+    fn another_pod_of_the_name_is_another_pod() {
+        let (mut ledger, key) = (Ledger::default(), ObjectKey::new(Some("a"), "p"));
+        ledger.see(&key, &pod("u", "n", "1", "Running"));
+        assert!(ledger.see(&key, &pod("v", "", "1", "Pending")));
+        assert_eq!(ledger.taken("n"), None);
+        ledger.see(&key, &pod("v", "m", "2", "Running"));
+        assert_eq!(cpu(&ledger, "m"), Some(2000));
+        assert!(ledger.remove(&key));
+        assert!(!ledger.remove(&key));
+    }
+
+    #[test]
+    fn containers_add_up_and_init_containers_run_before_them() {
+        let mut sidecar = container("1");
+        sidecar["restartPolicy"] = "Always".into();
+        let pod = json!({"spec": {
+            "containers": [container("1"), container("1")],
+            "initContainers": [container("2"), container("5"), sidecar],
+            "overhead": {"cpu": "100m"},
+        }});
+        let requests = requests(&serde_json::from_value(pod).unwrap());
+        assert_eq!(requests["cpu"], 5100);
+    }
+}

@@ -1,0 +1,101 @@
+//! Label selectors as they stand in objects.
+//!
+//! ```text
+//! {matchLabels, matchExpressions} + labels → bool
+//! ```
+//!
+//! Upstream counterpart: `apimachinery:pkg/apis/meta/v1` (`LabelSelectorAsSelector`).
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// Returns whether a selector selects these labels. An absent or empty selector selects none: that
+/// is the rule for workloads, whose empty selector the server refuses.
+pub(crate) fn selects(selector: Option<&Value>, labels: &BTreeMap<String, String>) -> bool {
+    let Some(selector) = selector else {
+        return false;
+    };
+    let equal = selector.get("matchLabels").and_then(Value::as_object);
+    let expressions = selector.get("matchExpressions").and_then(Value::as_array);
+    let is_empty =
+        equal.is_none_or(serde_json::Map::is_empty) && expressions.is_none_or(Vec::is_empty);
+    !is_empty
+        && equal
+            .into_iter()
+            .flatten()
+            .all(|(key, value)| labels.get(key).map(String::as_str) == value.as_str())
+        && expressions.into_iter().flatten().all(|one| {
+            let values: Vec<&str> = one
+                .get("values")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+                .collect();
+            let member = |name: &str| one.get(name).and_then(Value::as_str).unwrap_or_default();
+            let found = labels.get(member("key")).map(String::as_str);
+            meets(member("operator"), found, &values)
+        })
+}
+
+/// Returns whether a label meets a requirement, of a label selector or of a node selector.
+pub(crate) fn meets(operator: &str, found: Option<&str>, values: &[&str]) -> bool {
+    let number = |text: &str| text.parse::<i64>().ok();
+    let compared = || {
+        let wanted = values.first().copied().and_then(number)?;
+        Some(found.and_then(number)?.cmp(&wanted))
+    };
+    match operator {
+        "In" => found.is_some_and(|found| values.contains(&found)),
+        "NotIn" => found.is_none_or(|found| !values.contains(&found)),
+        "Exists" => found.is_some(),
+        "DoesNotExist" => found.is_none(),
+        "Gt" => compared().is_some_and(std::cmp::Ordering::is_gt),
+        "Lt" => compared().is_some_and(std::cmp::Ordering::is_lt),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn labels_meet_equality_and_expressions() {
+        let check = |selector: Value, labels: &[(&str, &str)], expected: bool| {
+            let labels = labels
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+            assert_eq!(
+                selects(Some(&selector), &labels.collect()),
+                expected,
+                "{selector}"
+            );
+        };
+        check(json!({}), &[("a", "1")], false);
+        check(
+            json!({"matchLabels": {"a": "1"}}),
+            &[("a", "1"), ("b", "2")],
+            true,
+        );
+        check(json!({"matchLabels": {"a": "1"}}), &[("a", "2")], false);
+        let expression = |operator: &str, values: Value| json!({"matchExpressions": [{"key": "a", "operator": operator, "values": values}]});
+        check(expression("In", json!(["1", "2"])), &[("a", "2")], true);
+        check(expression("NotIn", json!(["1"])), &[], true);
+        check(expression("Exists", json!([])), &[], false);
+        check(expression("DoesNotExist", json!([])), &[("b", "1")], true);
+        check(expression("Unknown", json!([])), &[("a", "1")], false);
+        assert!(!selects(None, &BTreeMap::new()));
+    }
+
+    #[test]
+    fn numbers_are_compared_as_numbers() {
+        assert!(meets("Gt", Some("10"), &["9"]));
+        assert!(meets("Lt", Some("9"), &["10"]));
+        assert!(!meets("Gt", Some("x"), &["9"]));
+        assert!(!meets("Gt", Some("1"), &[]));
+    }
+}
