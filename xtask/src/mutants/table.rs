@@ -719,18 +719,6 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         packages: SERVER,
     },
     Mutant {
-        name: "A1",
-        seen: "server: admission",
-        mistake: "validating plugins, webhooks and quotas are not asked",
-        packages: SERVER,
-    },
-    Mutant {
-        name: "A2",
-        seen: "server: quotas",
-        mistake: "the usage is not compared with the quota",
-        packages: SERVER,
-    },
-    Mutant {
         name: "S11",
         seen: "server: disk",
         mistake: "a write is acknowledged before it is on disk",
@@ -746,6 +734,18 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         name: "S13",
         seen: "server: disk",
         mistake: "a watch hears a write before it is on disk",
+        packages: SERVER,
+    },
+    Mutant {
+        name: "S14",
+        seen: "server: admission",
+        mistake: "validating plugins, webhooks and quotas are not asked",
+        packages: SERVER,
+    },
+    Mutant {
+        name: "S15",
+        seen: "server: quotas",
+        mistake: "the usage is not compared with the quota",
         packages: SERVER,
     },
 ];

@@ -159,7 +159,7 @@ impl Write<'_> {
             (_, Answer::Object(object)) => object,
             _ => return Ok(Reserved::nothing(self.state)),
         };
-        if mutant!("A1") || !(checks || counts || asks) {
+        if mutant!("S14") || !(checks || counts || asks) {
             return Ok(Reserved::nothing(self.state));
         }
         let name = text(object, &["metadata", "name"]);

@@ -19,6 +19,7 @@ mod http2;
 mod list;
 mod parts;
 mod policies;
+mod quotas;
 mod refusals;
 mod rights;
 mod semantics;

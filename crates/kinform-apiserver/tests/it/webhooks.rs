@@ -67,7 +67,7 @@ fn count(reviews: &Reviews) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_validating_webhook_is_asked_about_every_write_and_its_denial_counts() {
+async fn s14_a_validating_webhook_is_asked_about_every_write_and_its_denial_counts() {
     let (server, service) = server().await;
     let reviews = answer(&server, "v", |request| {
         let object = match request["operation"].as_str() {

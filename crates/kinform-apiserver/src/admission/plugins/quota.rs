@@ -182,7 +182,7 @@ fn check(
             continue;
         };
         let before = used.get(resource).copied().unwrap_or_default();
-        if before.plus(*amount) > *limit && !mutant!("A2") {
+        if before.plus(*amount) > *limit && !mutant!("S15") {
             requested.push(format!("{resource}={amount}"));
             in_use.push(format!("{resource}={before}"));
             most.push(format!("{resource}={limit}"));

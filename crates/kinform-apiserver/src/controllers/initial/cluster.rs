@@ -65,8 +65,9 @@ const API_SERVICES: [(&str, &str, u32, u32); 22] = [
 pub(super) fn objects(place: &Place<'_>) -> Vec<Initial> {
     let mut objects: Vec<Initial> = NAMESPACES.into_iter().map(namespace).collect();
     objects.push(network(place.now));
-    objects.push(authentication(place.authority));
-    objects.push(token_tracking(place.now));
+    if let Some(authority) = place.authority {
+        objects.extend([authentication(authority), token_tracking(place.now)]);
+    }
     objects.extend(
         API_SERVICES
             .into_iter()
@@ -104,14 +105,11 @@ fn network(now: Timestamp) -> Initial {
 }
 
 /// Returns the map from which aggregated servers learn which clients to trust.
-fn authentication(authority: Option<&str>) -> Initial {
-    let mut object = json!({"metadata": {
-        "name": "extension-apiserver-authentication",
-        "namespace": "kube-system",
-    }});
-    if let Some(authority) = authority {
-        object["data"] = json!({"client-ca-file": authority});
-    }
+fn authentication(authority: &str) -> Initial {
+    let object = json!({
+        "metadata": {"name": "extension-apiserver-authentication", "namespace": "kube-system"},
+        "data": {"client-ca-file": authority},
+    });
     Initial::new(("", "v1", "configmaps"), object)
 }
 

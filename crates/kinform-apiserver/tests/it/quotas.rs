@@ -1,0 +1,40 @@
+//! Quotas of a namespace under many writers.
+
+use futures::future::join_all;
+use http::Method;
+use serde_json::json;
+
+use crate::support::*;
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const QUOTAS: &str = "/api/v1/namespaces/default/resourcequotas";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn s15_a_quota_that_64_writers_race_for_is_never_exceeded() {
+    let (server, service) = server().await;
+    let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"configmaps": "10"}}});
+    assert_eq!(send(&service, Method::POST, QUOTAS, quota).await.0, 201);
+    let (_, mut quota) = get(&service, &format!("{QUOTAS}/q")).await;
+    quota["status"] = json!({"hard": {"configmaps": "10"}, "used": {"configmaps": "0"}});
+    let path = format!("{QUOTAS}/q/status");
+    assert_eq!(send(&service, Method::PUT, &path, quota).await.0, 200);
+    let writers = (0..64).map(|at| {
+        let service = server.service();
+        tokio::spawn(async move {
+            let map = json!({"metadata": {"name": format!("m{at}")}});
+            send(&service, Method::POST, MAPS, map).await.0
+        })
+    });
+    let codes: Vec<u16> = join_all(writers)
+        .await
+        .into_iter()
+        .map(Result::unwrap)
+        .collect();
+    let count = |wanted| codes.iter().filter(|code| **code == wanted).count();
+    // A writer that loses every race is told to come again.
+    assert_eq!((count(201), count(403) + count(409)), (10, 54), "{codes:?}");
+    let (_, maps) = get(&service, MAPS).await;
+    assert_eq!(maps["items"].as_array().unwrap().len(), 10);
+    let (_, quota) = get(&service, &format!("{QUOTAS}/q")).await;
+    assert_eq!(quota["status"]["used"]["configmaps"], "10");
+}
