@@ -31,7 +31,7 @@ async fn s15_a_quota_that_64_writers_race_for_is_never_exceeded() {
         .map(Result::unwrap)
         .collect();
     let count = |wanted| codes.iter().filter(|code| **code == wanted).count();
-    // A writer that loses every race is told to come again.
+    // A writer that loses every race gets a conflict.
     assert_eq!((count(201), count(403) + count(409)), (10, 54), "{codes:?}");
     let (_, maps) = get(&service, MAPS).await;
     assert_eq!(maps["items"].as_array().unwrap().len(), 10);
