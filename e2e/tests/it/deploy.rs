@@ -19,7 +19,7 @@ use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kinform_apiserver::Server;
 use kinform_e2e::kubectl::cache;
 use kinform_e2e::process::{Process, kubeconfig_as, token};
-use kinform_e2e::servers::{Host, Kind, Servers};
+use kinform_e2e::servers::{Host, Servers};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use sample_controller::{FINALIZER, Foo, FooSpec};
@@ -92,17 +92,15 @@ async fn reconciled(host: &Host, sample: &mut Process) {
         .until("the Deployment of the Foo", is_made)
         .await
         .unwrap();
-    if host.kind() == Kind::Real {
-        let defaulted = foos.get("web").await.unwrap().spec.replicas;
-        assert_eq!(defaulted, Some(1));
-        let denied = foos.create(&new, &foo("bad", "Not a name", None)).await;
-        let kube::Error::Api(status) = denied.unwrap_err() else {
-            panic!("a denial")
-        };
-        assert_eq!((status.code, &status.reason[..]), (422, "Invalid"));
-        let by = "admission webhook \"vfoo-v1alpha1.samplecontroller.k8s.io\" denied the request: ";
-        assert!(status.message.starts_with(by), "{}", status.message);
-    }
+    let defaulted = foos.get("web").await.unwrap().spec.replicas;
+    assert_eq!(defaulted, Some(1));
+    let denied = foos.create(&new, &foo("bad", "Not a name", None)).await;
+    let kube::Error::Api(status) = denied.unwrap_err() else {
+        panic!("a denial")
+    };
+    assert_eq!((status.code, &status.reason[..]), (422, "Invalid"));
+    let by = "admission webhook \"vfoo-v1alpha1.samplecontroller.k8s.io\" denied the request: ";
+    assert!(status.message.starts_with(by), "{}", status.message);
     let merge = PatchParams::default();
     let three = Patch::Merge(json!({"spec": {"replicas": 3}}));
     foos.patch("web", &merge, &three).await.unwrap();
@@ -179,9 +177,7 @@ async fn story(host: &Host) {
     let binary = env!("CARGO_BIN_EXE_sample-controller");
     let mut sample = Process::operator(binary, &kubeconfig, &flags, &environment).unwrap();
     let webhooks = sample.address("webhooks").await.unwrap();
-    if host.kind() == Kind::Real {
-        lead_here(&client, webhooks).await;
-    }
+    lead_here(&client, webhooks).await;
     sample.ready().await.unwrap();
     reconciled(host, &mut sample).await;
     let metrics = sample.address("metrics").await.unwrap();

@@ -223,7 +223,7 @@ fn endpoints(object: &Value) -> Value {
 
 fn slice_ports(object: &Value) -> Value {
     let ports = items(object, "ports").map(|port| match text(port, "name") {
-        "" => text_or(port, "port", "*"),
+        "" => text_or(port, "port", ""),
         name => text_or(port, "port", name),
     });
     few_or_unset(&ports.collect::<Vec<String>>())
