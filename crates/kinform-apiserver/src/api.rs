@@ -373,11 +373,11 @@ async fn write_or_act(
     if state.stopping.is_cancelled() {
         return Err(shutting_down());
     }
-    // The computation outlives a request that is dropped, and holds its share until it ends or waits
-    // for a webhook.
-    let (state, target, user) = (state.clone(), target.clone(), user.clone());
+    // A step that computes outlives a request that is dropped, and holds its core until it ends.
+    let (shares, state) = (&state.shares, state.clone());
+    let (target, user) = (target.clone(), user.clone());
     let (method, headers, query) = (head.method.clone(), head.headers.clone(), query.clone());
-    let computed = offload(async move {
+    let computed = offload(shares, share, async move {
         let request = WriteRequest {
             method: &method,
             headers: &headers,
@@ -387,9 +387,7 @@ async fn write_or_act(
             meter: Meter::until(deadline),
             warnings: Warnings::default(),
         };
-        let reply = act(&state, &target, &request).await;
-        drop(share);
-        reply
+        act(&state, &target, &request).await
     });
     match computed.await {
         Ok(reply) => Ok(reply),

@@ -4,84 +4,50 @@
 //! Server::service_as(user) ─▶ client of each user, without sockets ─▶ ControlPlane, a task
 //! ```
 
-use std::io;
-use std::time::Duration;
+use std::collections::HashMap;
 
-use http_body_util::BodyExt as _;
-use kinform::CancellationToken;
-use kinform_apiserver::{Server, Service, User};
-use kinform_controlplane::{ControlPlane, Selection, users};
+use kinform_apiserver::{Server, User};
+use kinform_controlplane::{ControlPlane, Running, Selection, client_of, users};
 use kube_client::Client;
-use kube_client::client::Body;
-use tokio::task::JoinHandle;
 
 use crate::exit::Failure;
 
-/// The time in which informers must have their first lists.
-const SYNC_WITHIN: Duration = Duration::from_secs(30);
-
-/// Controllers that run until they are stopped, if there are any.
-#[derive(Debug)]
-pub(crate) struct Controllers {
-    stop: CancellationToken,
-    running: Option<JoinHandle<Result<(), kinform::Error>>>,
+/// Starts the selected controllers, if any, and waits until their caches are filled.
+pub(crate) async fn start(
+    server: &Server,
+    selection: Option<&Selection>,
+) -> Result<Option<Running>, Failure> {
+    let Some(selection) = selection else {
+        return Ok(None);
+    };
+    let client = |name: &str| {
+        // They may do everything: also with --rbac on a server without the roles of controllers.
+        let service = server.service_as(User::new(name).with_group("system:masters"));
+        client_of(move |request| {
+            let service = service.clone();
+            async move { service.call(request).await }
+        })
+    };
+    let clients = users().iter().map(|user| (*user, client(user)));
+    let clients: HashMap<&str, Client> = clients.collect();
+    let client = move |user: &str| {
+        let client = clients.get(user);
+        client
+            .expect("`users` names every user of the control plane")
+            .clone()
+    };
+    let plane = ControlPlane::new(client, selection).map_err(failed)?;
+    plane.start().await.map(Some).map_err(failed)
 }
 
-impl Controllers {
-    /// Starts controllers, and waits until their caches are filled.
-    pub(crate) async fn start(
-        server: &Server,
-        selection: Option<&Selection>,
-    ) -> Result<Self, Failure> {
-        let stop = CancellationToken::new();
-        let Some(selection) = selection else {
-            return Ok(Self {
-                stop,
-                running: None,
-            });
-        };
-        let services: Vec<(&str, Service)> = users()
-            .iter()
-            // They may do everything: also with --rbac on a server without the roles of controllers.
-            .map(|user| (*user, User::new(*user).with_group("system:masters")))
-            .map(|(name, user)| (name, server.service_as(user)))
-            .collect();
-        let client = move |user: &str| {
-            let found = services.iter().find(|(name, _)| *name == user);
-            let (_, service) = found.expect("`users` names every user of the control plane");
-            client(service.clone())
-        };
-        let failed = |error: kinform::Error| Failure::new(format!("controllers: {error}"));
-        let plane = ControlPlane::new(client, selection).map_err(failed)?;
-        let informers = plane.informers();
-        let running = Some(tokio::spawn(plane.run(stop.clone())));
-        informers.synced_within(SYNC_WITHIN).await.map_err(failed)?;
-        Ok(Self { stop, running })
-    }
-
-    /// Ends them and waits for their tasks.
-    pub(crate) async fn stop(self) -> Result<(), Failure> {
-        self.stop.cancel();
-        let Some(running) = self.running else {
-            return Ok(());
-        };
-        match running.await {
-            Ok(ended) => ended.map_err(|error| Failure::new(format!("controllers: {error}"))),
-            Err(error) => Err(Failure::new(format!("controllers: {error}"))),
-        }
+/// Ends the controllers.
+pub(crate) async fn stop(running: Option<Running>) -> Result<(), Failure> {
+    match running {
+        Some(running) => running.stop().await.map_err(failed),
+        None => Ok(()),
     }
 }
 
-/// A client of a server in this process.
-fn client(service: Service) -> Client {
-    let service = tower::service_fn(move |request: http::Request<Body>| {
-        let service = service.clone();
-        async move {
-            let (head, body) = request.into_parts();
-            let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
-            let reply = service.call(http::Request::from_parts(head, body)).await;
-            Ok::<_, io::Error>(reply)
-        }
-    });
-    Client::new(service, "default")
+fn failed(error: kinform::Error) -> Failure {
+    Failure::new(format!("controllers: {error}"))
 }

@@ -20,7 +20,7 @@ use kinform_controlplane::ControllerName;
 use tokio::process::Command;
 
 use crate::args::ServeArgs;
-use crate::controllers::Controllers;
+use crate::controllers;
 use crate::exit::{Ending, Failure};
 use crate::files;
 use crate::manifest::{self, Existing, Folders};
@@ -62,7 +62,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Ending, Failure> {
     }
     let settled = server.settled().await;
     settled.map_err(|status| Failure::new(status.message))?;
-    let controllers = Controllers::start(&server, args.controllers.as_ref()).await?;
+    let running = controllers::start(&server, args.controllers.as_ref()).await?;
     // Faults begin here, so the requests that filled the server met none.
     for rule in &args.fault {
         server.faults().inject(rule.clone());
@@ -91,13 +91,13 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Ending, Failure> {
         _ => {}
     }
     let ending = match &kubeconfig {
-        Some(path) if !args.command.is_empty() => child(&args, path, &mut signals).await?,
-        _ => signals.ending().await,
+        Some(path) if !args.command.is_empty() => child(&args, path, &mut signals).await,
+        _ => Ok(signals.ending().await),
     };
     signals.end_at_next();
-    controllers.stop().await?;
+    let stopped = controllers::stop(running).await;
     server.stop().await;
-    Ok(ending)
+    stopped.and(ending)
 }
 
 async fn start(args: &ServeArgs) -> Result<(Server, Existing), Failure> {
@@ -139,7 +139,9 @@ async fn start(args: &ServeArgs) -> Result<(Server, Existing), Failure> {
     if args.keep_inert {
         builder = builder.keep_inert_objects();
     }
-    builder = builder.admission(args.admission.iter().map(String::as_str));
+    if let Some(plugins) = args.admission {
+        builder = builder.admission(plugins);
+    }
     for at in &args.service_address {
         builder = builder.service_address(&at.namespace, &at.name, at.address);
     }

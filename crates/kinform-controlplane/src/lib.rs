@@ -37,9 +37,11 @@ mod plane;
 mod pods;
 mod registry;
 mod replica_set;
+mod running;
 mod scheduler;
 mod selector;
 mod writer;
 
 pub use crate::plane::{ControlPlane, users};
 pub use crate::registry::{ControllerName, Selection, UnknownController};
+pub use crate::running::{Running, client_of};

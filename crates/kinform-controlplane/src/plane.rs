@@ -21,7 +21,7 @@ use crate::scheduler::WithoutNodes;
 use crate::{deployment, endpoint_slice, kubelet, replica_set, scheduler};
 
 /// The time in which informers must have their first lists.
-const SYNC_WITHIN: Duration = Duration::from_secs(30);
+pub(crate) const SYNC_WITHIN: Duration = Duration::from_secs(30);
 /// The time that queued events have at the end.
 const FLUSH_WITHIN: Duration = Duration::from_secs(1);
 

@@ -120,11 +120,11 @@ pub(crate) fn is_available(pod: &Pod, min_ready: Duration, now: Timestamp) -> bo
 }
 
 /// The restarts of all containers.
-pub(crate) fn restarts(pod: &Pod) -> i32 {
+pub(crate) fn restarts(pod: &Pod) -> i64 {
     let statuses = pod.status.as_ref();
     let statuses = statuses.and_then(|status| status.container_statuses.as_deref());
     let statuses = statuses.unwrap_or_default().iter();
-    statuses.map(|status| status.restart_count).sum()
+    statuses.map(|status| i64::from(status.restart_count)).sum()
 }
 
 /// The reference to an owner that controls what it owns.

@@ -29,7 +29,7 @@ pub(super) async fn make(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
     for entry in owners.iter_mut().filter_map(Value::as_array_mut).flatten() {
         entry["subresource"] = Value::from("token");
     }
-    let account = act.object()?;
+    act.object()?;
     let said = text(&request, &["metadata", "name"]);
     if !said.is_empty() && said != act.name() {
         let message = format!(
@@ -39,20 +39,13 @@ pub(super) async fn make(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
         return Err(Box::new(Status::bad_request(message)));
     }
     let request = act.admitted_create(KIND, request).await?;
+    // Read now: it may be another one than before admission was asked.
+    let account = act.object()?;
     let seconds = at(&request, &["spec", "expirationSeconds"])
         .and_then(Value::as_i64)
         .unwrap_or(HOUR);
     check_time(seconds)?;
-    let audiences: Vec<String> = request["spec"]["audiences"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|of| of.as_str().map(str::to_owned))
-        .collect();
-    let audiences = match audiences.is_empty() {
-        true => vec![AUDIENCE.to_owned()],
-        false => audiences,
-    };
+    let audiences = audiences(&request);
     let wanted = at(&request, &["spec", "boundObjectRef"]).filter(|of| !of.is_null());
     let bound = wanted.map(|of| bound(act, &account, of)).transpose()?;
     let now = act.state.clock.now();
@@ -92,6 +85,17 @@ pub(super) async fn make(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
         answer["metadata"]["managedFields"] = owners;
     }
     act.shown(KIND, answer)
+}
+
+/// The audiences of a request; without one, that of this server.
+fn audiences(request: &Value) -> Vec<String> {
+    let said = request["spec"]["audiences"].as_array();
+    let said = said.into_iter().flatten().filter_map(Value::as_str);
+    let audiences: Vec<String> = said.map(str::to_owned).collect();
+    match audiences.is_empty() {
+        true => vec![AUDIENCE.to_owned()],
+        false => audiences,
+    }
 }
 
 fn check_time(seconds: i64) -> Result<(), Box<Status>> {

@@ -1,9 +1,11 @@
 //! Admission: whether a write goes on, and with which object.
 //!
 //! ```text
-//! Question ──▶ mutate:   plugins, webhooks, a second time if one changed the object ──▶ object
-//!          ──▶ validate: plugins, policies, webhooks (all at once), quotas ──▶ go on | Status
+//! Question ──▶ plugins ──▶ mutate: webhooks, a second time if one changed the object ──▶ object
+//!          ──▶ plugins ──▶ validate: policies, webhooks (all at once) ──▶ quotas ──▶ go on | Status
 //! ```
+//!
+//! `write/` calls plugins and quotas, which never wait, around the rest, which may.
 //!
 //! The order is that of a real server. The first refusal ends the request. `write/` and `actions/`
 //! ask here about every verb, never a handler of one kind; a request about which nothing has a say

@@ -119,16 +119,20 @@ pub(crate) struct Objects<'a> {
     pub(crate) old: Option<&'a Value>,
 }
 
+/// BOUND: warnings of one request; a reply has room for fewer (`http/reply.rs`).
+const WARNINGS: usize = 1000;
+
 /// Warnings that admission has for the client of one request.
 #[derive(Debug, Default)]
-// BOUND: each component adds a bounded number; the reply is cut (`http/reply.rs`).
 pub(crate) struct Warnings(Mutex<Vec<String>>);
 
 impl Warnings {
     /// Adds a warning.
     pub(crate) fn add(&self, text: impl Into<String>) {
         let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        list.push(text.into());
+        if list.len() < WARNINGS {
+            list.push(text.into());
+        }
     }
 
     /// Takes the warnings, in the order in which they were added.

@@ -13,6 +13,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::Uri;
 use serde_json::Value;
+use tokio::net::lookup_host;
 
 use super::{Function, Hooks};
 use crate::object::{at, text};
@@ -41,6 +42,7 @@ enum To {
 }
 
 /// The way of one call.
+#[derive(Clone)]
 pub(super) enum Way {
     Function(Function),
     /// An address, and the name that its certificate must have.
@@ -95,7 +97,10 @@ impl Hooks {
     ///
     /// # Errors
     /// No such service, or an address that this server does not call.
-    pub(super) fn way(&self, store: &Store, endpoint: &Endpoint) -> Result<Way, String> {
+    ///
+    /// # Cancel safety
+    /// A look-up of a name ends with its future.
+    pub(super) async fn way(&self, store: &Store, endpoint: &Endpoint) -> Result<Way, String> {
         let To::Service {
             namespace,
             name,
@@ -103,19 +108,13 @@ impl Hooks {
             ..
         } = &endpoint.to
         else {
-            return self
-                .of_url(&endpoint.url())
-                .map(|(address, name)| Way::Address(address, name));
+            let (address, name) = self.of_url(&endpoint.url()).await?;
+            return Ok(Way::Address(address, name));
         };
         let key = format!("{namespace}/{name}");
-        let functions = self
-            .functions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(function) = functions.get(&key) {
-            return Ok(Way::Function(function.clone()));
+        if let Some(function) = self.function(&key) {
+            return Ok(Way::Function(function));
         }
-        drop(functions);
         let certified = format!("{name}.{namespace}.svc");
         if let Some(address) = self.services.get(&key) {
             return Ok(Way::Address(*address, certified));
@@ -125,7 +124,7 @@ impl Hooks {
         };
         let service = service.value();
         let host = text(&service, &["spec", "externalName"]);
-        match self.permitted(host, *port) {
+        match self.permitted(host, *port).await {
             Some(address) => Ok(Way::Address(address, certified)),
             None => Err(format!(
                 "dial tcp: service {key:?} has no address that this server calls: name one with \
@@ -134,29 +133,38 @@ impl Hooks {
         }
     }
 
-    /// Finds the way of a redirect, relative to the URL of the call.
-    pub(super) fn redirected(&self, from: &str, location: &str) -> Result<(Way, String), String> {
-        let url = match location.starts_with('/') {
-            true => {
-                let end = from.find("://").map_or(0, |at| at + 3);
-                let path = from[end..].find('/').map_or(from.len(), |at| end + at);
-                format!("{}{location}", &from[..path])
-            }
-            false => location.to_owned(),
-        };
-        let (address, name) = self.of_url(&url)?;
-        Ok((Way::Address(address, name), url))
+    /// The function that answers for a service.
+    fn function(&self, service: &str) -> Option<Function> {
+        let functions = self.functions.lock();
+        let functions = functions.unwrap_or_else(PoisonError::into_inner);
+        functions.get(service).cloned()
+    }
+
+    /// Finds the way of a redirect; a path alone is one of the same server.
+    pub(super) async fn redirected(
+        &self,
+        (way, from): &(Way, String),
+        location: &str,
+    ) -> Result<(Way, String), String> {
+        if location.starts_with('/') && !location.starts_with("//") {
+            let end = from.find("://").map_or(0, |at| at + 3);
+            let path = from[end..].find('/').map_or(from.len(), |at| end + at);
+            let url = format!("{}{location}", &from[..path]);
+            return Ok((way.clone(), url));
+        }
+        let (address, name) = self.of_url(location).await?;
+        Ok((Way::Address(address, name), location.to_owned()))
     }
 
     /// The address in a URL, and the name in it.
-    fn of_url(&self, url: &str) -> Result<(SocketAddr, String), String> {
+    async fn of_url(&self, url: &str) -> Result<(SocketAddr, String), String> {
         let uri: Uri = url
             .parse()
             .map_err(|_| format!("parse {url:?}: invalid URI"))?;
         let host = uri.host().unwrap_or_default();
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let port = uri.port_u16().unwrap_or(PORT);
-        match (uri.scheme_str(), self.permitted(host, port)) {
+        match (uri.scheme_str(), self.permitted(host, port).await) {
             (Some("https"), Some(address)) => Ok((address, host.to_owned())),
             (Some("https"), None) => Err(format!(
                 "dial tcp: {host}:{port} is not on loopback: this server calls other addresses \
@@ -168,7 +176,7 @@ impl Hooks {
 
     /// The address of a host, if this server calls it. Names other than `localhost` are resolved
     /// only if it calls any address.
-    fn permitted(&self, host: &str, port: u16) -> Option<SocketAddr> {
+    async fn permitted(&self, host: &str, port: u16) -> Option<SocketAddr> {
         let address = match host {
             "localhost" => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             host => host.parse().ok(),
@@ -176,10 +184,7 @@ impl Hooks {
         match address {
             Some(ip) if self.anywhere || ip.is_loopback() => Some(SocketAddr::new(ip, port)),
             Some(_) => None,
-            None if self.anywhere => {
-                let mut found = std::net::ToSocketAddrs::to_socket_addrs(&(host, port)).ok()?;
-                found.next()
-            }
+            None if self.anywhere => lookup_host((host, port)).await.ok()?.next(),
             None => None,
         }
     }

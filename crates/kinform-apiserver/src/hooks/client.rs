@@ -186,7 +186,10 @@ fn known(error: &(dyn StdError + 'static)) -> Option<String> {
                     expected.to_str()
                 )
             }
-            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            CertificateError::Expired
+            | CertificateError::ExpiredContext { .. }
+            | CertificateError::NotValidYet
+            | CertificateError::NotValidYetContext { .. } => {
                 format!("{UNVERIFIED} has expired or is not yet valid")
             }
             _ => format!("{UNVERIFIED} signed by unknown authority"),

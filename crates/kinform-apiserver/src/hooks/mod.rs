@@ -11,7 +11,7 @@
 //! server call into a network. A service reference is resolved by a given address, by a function, or
 //! by an `ExternalName` service that leads to loopback.
 //!
-//! * `address.rs`: where a call goes; `client.rs`: TLS and kept connections.
+//! * `address.rs`: the destination of a call; `client.rs`: TLS and kept connections.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/util/webhook/client.go`.
 
@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{HeaderValue, REFERER};
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, REFERER, RETRY_AFTER};
 use http::{Request, Response};
 use kinform_api::Status;
 
@@ -39,7 +39,9 @@ pub(crate) use self::address::Endpoint;
 
 /// BOUND: redirects that one call follows, as Go's client.
 const REDIRECTS: usize = 10;
-/// The wait before another try of a busy webhook that names none.
+/// BOUND: further tries of a busy webhook, as upstream's client.
+const RETRIES: usize = 10;
+/// The least wait before another try of a busy webhook.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// A webhook that is a function of the same process.
@@ -111,10 +113,12 @@ impl Hooks {
         (url, agent): (&str, &'static str),
         body: Bytes,
     ) -> Result<Bytes, String> {
-        let way = || self.way(store, endpoint);
         let failed = |why: String| format!("Post \"{url}\": {why}");
-        let mut to = (way().map_err(failed)?, url.to_owned());
-        let mut redirects = 0;
+        let mut to = (
+            self.way(store, endpoint).await.map_err(failed)?,
+            url.to_owned(),
+        );
+        let (mut redirects, mut retries) = (0, 0);
         let mut referer = None;
         loop {
             let (way, url) = &to;
@@ -134,16 +138,23 @@ impl Hooks {
                         .map_err(|why| format!("Post \"{url}\": {why}"))?
                 }
             };
-            match verdict(reply)? {
+            let next = match retries < RETRIES {
+                true => verdict(reply)?,
+                false => final_verdict(reply)?,
+            };
+            match next {
                 Verdict::Body(body) => return Ok(body),
-                Verdict::Busy(wait) => tokio::time::sleep(wait).await,
+                Verdict::Busy(wait) => {
+                    retries += 1;
+                    tokio::time::sleep(wait).await;
+                }
                 Verdict::Redirect(location) => {
                     redirects += 1;
                     if redirects > REDIRECTS {
                         return Err(failed(format!("stopped after {REDIRECTS} redirects")));
                     }
                     referer = HeaderValue::from_str(url).ok();
-                    to = self.redirected(url, &location).map_err(failed)?;
+                    to = self.redirected(&to, &location).await.map_err(failed)?;
                 }
             }
         }
@@ -169,21 +180,31 @@ enum Verdict {
 }
 
 fn verdict(reply: Response<Bytes>) -> Result<Verdict, String> {
-    let (head, body) = reply.into_parts();
-    let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
-    let code = head.status.as_u16();
-    if let (301..=303 | 307 | 308, Some(location)) = (code, text("location")) {
-        return Ok(Verdict::Redirect(location.to_owned()));
-    }
-    if matches!(code, 429 | 500..)
-        && let Some(after) = text("retry-after")
+    if matches!(reply.status().as_u16(), 429 | 500..)
+        && let Some(after) = header(&reply, RETRY_AFTER)
     {
         let wait = after.parse().map_or(RETRY, Duration::from_secs);
-        return Ok(Verdict::Busy(wait));
+        return Ok(Verdict::Busy(wait.max(RETRY)));
     }
+    final_verdict(reply)
+}
+
+fn header(reply: &Response<Bytes>, name: HeaderName) -> Option<&str> {
+    let value = reply.headers().get(name)?;
+    value.to_str().ok()
+}
+
+/// The meaning of a reply that is not asked for again.
+fn final_verdict(reply: Response<Bytes>) -> Result<Verdict, String> {
+    let code = reply.status().as_u16();
+    // Of other redirects, Go's client makes a GET, which is no review.
+    if let (307 | 308, Some(location)) = (code, header(&reply, LOCATION)) {
+        return Ok(Verdict::Redirect(location.to_owned()));
+    }
+    let media = header(&reply, CONTENT_TYPE).unwrap_or_default().to_owned();
+    let body = reply.into_body();
     if (200..300).contains(&code) {
         if body.is_empty() {
-            let media = text("content-type").unwrap_or_default();
             return Err(format!(
                 "0-length response with status code: {code} and content type: {media}"
             ));

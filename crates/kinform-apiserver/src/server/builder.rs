@@ -5,7 +5,7 @@
 //! ```
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::net::TcpListener;
@@ -31,10 +31,11 @@ use crate::state::derived::Derived;
 use crate::state::documents::Documents;
 use crate::state::event_ttl::EventTtl;
 use crate::state::owner_graph::OwnerGraph;
-use crate::state::plugins::Plugins;
+use crate::state::plugins::AdmissionPlugins;
 use crate::state::pod_logs::PodLogs;
 use crate::state::shares::Shares;
 use crate::state::{Limits, State};
+use crate::storage::committer::Begun;
 use crate::storage::{HistoryLimits, Store, committer};
 
 /// A server before it starts.
@@ -57,7 +58,7 @@ pub struct Builder {
     has_namespace_content: bool,
     names: Vec<String>,
     hooks: Hooks,
-    plugins: Plugins,
+    plugins: AdmissionPlugins,
 }
 
 impl std::fmt::Debug for Builder {
@@ -95,7 +96,7 @@ impl Default for Builder {
             has_namespace_content: false,
             names: Vec::new(),
             hooks: Hooks::default(),
-            plugins: Plugins::default(),
+            plugins: AdmissionPlugins::default(),
         }
     }
 }
@@ -179,7 +180,7 @@ impl Builder {
     /// Continues with the state of a folder, and keeps it there: a write is acknowledged, and seen
     /// by readers and watches, when it is on disk. The history has this builder's limits.
     ///
-    /// Without a folder, or after this, [`Self::state`] wins.
+    /// A state that is given, too ([`Self::state`]), wins: the folder is then not used.
     #[cfg(feature = "disk")]
     pub fn data_dir(mut self, folder: DataDir) -> Self {
         self.data_dir = Some(Stopped {
@@ -212,19 +213,10 @@ impl Builder {
         self
     }
 
-    /// Turns compiled-in admission plugins on by their names, or off by `-NAME`; `-*` turns all of
-    /// them off. By default all are on. Names are those of a real server (`LimitRanger`); an unknown
-    /// one has no effect, see [`Builder::admission_plugins`].
-    pub fn admission<'a>(mut self, words: impl IntoIterator<Item = &'a str>) -> Self {
-        for word in words {
-            self.plugins = self.plugins.set(word).unwrap_or(self.plugins);
-        }
+    /// Sets the compiled-in admission plugins; by default all are on.
+    pub fn admission(mut self, plugins: AdmissionPlugins) -> Self {
+        self.plugins = plugins;
         self
-    }
-
-    /// The names of the compiled-in admission plugins.
-    pub fn admission_plugins() -> impl Iterator<Item = &'static str> {
-        Plugins::names()
     }
 
     /// Sets the address at which webhooks of a service (`namespace`, `name`) are called, instead of
@@ -338,8 +330,7 @@ impl Builder {
             .local_addr()
             .map_err(|error| Error::listen(self.listen, error))?;
         let server = self.assemble(identity, Some(address));
-        let store = &server.state.store;
-        let written = store.settled(store.begin()).await;
+        let written = server.written().await;
         written.map_err(|lost| Error::not_on_disk(lost.0))?;
         server.tasks.spawn(event_ttl::run(server.state.clone()));
         server.tasks.spawn(listen::accept(
@@ -369,6 +360,7 @@ impl Builder {
             address: address.map(super::reachable),
             authority: identity.tls.as_ref().map(|tls| &*tls.authority.pem),
         };
+        let begun = store.begin();
         lay_initial(&store, &registry, (&place, self.rights));
         let faults = Faults::default();
         faults.delay_watches(self.lag);
@@ -412,12 +404,17 @@ impl Builder {
             stopping: CancellationToken::new(),
             has_admin_path: self.has_admin_path,
         });
-        started(state, identity, address)
+        started(state, identity, address, begun)
     }
 }
 
 /// Applies the effects that are open in the state, and starts to commit if it has a folder.
-fn started(state: Arc<State>, identity: Identity, address: Option<SocketAddr>) -> Server {
+fn started(
+    state: Arc<State>,
+    identity: Identity,
+    address: Option<SocketAddr>,
+    begun: Begun,
+) -> Server {
     event_ttl::adopt(&state);
     let (closing, committing) = (CancellationToken::new(), TaskTracker::new());
     if state.store.has_disk() {
@@ -434,6 +431,7 @@ fn started(state: Arc<State>, identity: Identity, address: Option<SocketAddr>) -
         tasks: TaskTracker::new(),
         closing,
         committing,
+        reported: Mutex::new(begun),
     }
 }
 

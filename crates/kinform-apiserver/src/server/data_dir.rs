@@ -165,6 +165,10 @@ fn index(versions: &[LoadedVersion], shelves: &Shelves<'_>) -> Result<Vec<Versio
 /// Reads the credentials of the folder, and makes those that are not there.
 fn identity(path: &Path) -> Result<Identity, Failure> {
     let token = kept(&path.join("token"), || Ok(new_token()))?;
+    if token.trim().is_empty() {
+        // It would let in everybody who sends an empty one.
+        return Err("the file token is empty".into());
+    }
     let authority = kept(&path.join("authority.pem"), || {
         let made = Authority::generate()?;
         Ok(format!("{}{}", made.pem, made.issuer.key().serialize_pem()))

@@ -22,7 +22,7 @@ mod subject;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -44,6 +44,7 @@ use crate::resource::Registry;
 use crate::seed::{self, Seed};
 use crate::state::State;
 use crate::state::pod_logs::PodLogs;
+use crate::storage::committer::{Begun, Lost};
 use crate::storage::{Store, Stored};
 pub use builder::Builder;
 pub use error::Error;
@@ -63,6 +64,8 @@ pub struct Server {
     /// Ends the task that takes writes to the disk.
     closing: CancellationToken,
     committing: TaskTracker,
+    /// The moment since which a loss of writes is to be reported.
+    reported: Mutex<Begun>,
 }
 
 /// State that a stopped server leaves behind: objects, history, definitions and credentials.
@@ -82,7 +85,8 @@ impl Stopped {
         self
     }
 
-    /// Forgets every object and starts the versions over, as a lost disk does. Credentials stay.
+    /// Forgets every object and starts the versions over, as a lost disk does. Credentials stay; a
+    /// server that continues keeps its state in memory.
     #[must_use]
     pub fn without_objects(self) -> Self {
         let store = Arc::new(Store::new(self.store.limits()));
@@ -266,14 +270,22 @@ impl Server {
     /// Waits until all writes so far are on disk; at once, if the server has no folder.
     ///
     /// # Errors
-    /// 500: writes were lost, because the disk failed.
+    /// 500: since the last call, or since the start, writes were lost, because the disk failed.
     ///
     /// # Cancel safety
     /// The writes go on to the disk.
     pub async fn settled(&self) -> Result<(), Box<kinform_api::Status>> {
-        let store = &self.state.store;
-        let done = store.settled(store.begin()).await;
+        let done = self.written().await;
         done.map_err(|lost| Box::new(lost.into()))
+    }
+
+    async fn written(&self) -> Result<(), Lost> {
+        let store = &self.state.store;
+        let reported = || self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = *reported();
+        let done = store.settled(since).await;
+        *reported() = store.begin();
+        done
     }
 
     /// Forgets the history up to a revision; returns the lowest version that can still be resumed.

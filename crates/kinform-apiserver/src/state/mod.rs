@@ -34,7 +34,7 @@ use self::documents::Documents;
 use self::event_ttl::EventTtl;
 use self::metrics::Metrics;
 use self::owner_graph::OwnerGraph;
-use self::plugins::Plugins;
+use self::plugins::AdmissionPlugins;
 use self::pod_logs::PodLogs;
 use self::shares::Shares;
 use crate::access::Access;
@@ -99,7 +99,7 @@ pub(crate) struct State {
     /// Stores objects all the same that this server never acts on.
     pub(crate) keeps_inert: bool,
     /// The compiled-in admission plugins that are on.
-    pub(crate) plugins: Plugins,
+    pub(crate) plugins: AdmissionPlugins,
     /// Calls of webhooks.
     pub(crate) hooks: Hooks,
     /// The parsed configurations of webhooks.

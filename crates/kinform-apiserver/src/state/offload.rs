@@ -1,7 +1,7 @@
 //! Futures whose steps are long, computed on threads that may block.
 //!
 //! ```text
-//! future ──poll──▶ blocking thread ──pending──▶ waits for its wake-up ──poll──▶ .. ──▶ output
+//! future ──poll──▶ blocking thread ──pending──▶ waits for its wake-up, without a core ──poll──▶ .. ──▶ output
 //! ```
 //!
 //! A costly request computes between its waits for webhooks: each step of it runs where it holds up
@@ -14,14 +14,21 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use tokio::task::{JoinError, spawn_blocking};
 
-/// Runs a future, each step on a blocking thread.
+use super::shares::{Share, Shares};
+
+/// Runs a future, each step on a blocking thread. Its share has a core during each step, and keeps its
+/// memory until the end.
 ///
 /// # Errors
 /// The future panicked, or the runtime shuts down.
 ///
 /// # Cancel safety
 /// A step that has begun ends on its thread; the future is dropped after it.
-pub(crate) async fn offload<F>(future: F) -> Result<F::Output, JoinError>
+pub(crate) async fn offload<F>(
+    shares: &Shares,
+    mut share: Share,
+    future: F,
+) -> Result<F::Output, JoinError>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
@@ -34,20 +41,24 @@ where
             let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
             match polled {
                 Poll::Ready(output) => Step::Done(output),
-                Poll::Pending => Step::Pending(future),
+                Poll::Pending => {
+                    share.pause();
+                    Step::Pending(future, share)
+                }
             }
         });
         match step.await? {
             Step::Done(output) => return Ok(output),
-            Step::Pending(again) => future = again,
+            Step::Pending(again, held) => (future, share) = (again, held),
         }
         poll_fn(|cx| alarm.poll(cx)).await;
+        shares.resume(&mut share).await;
     }
 }
 
 enum Step<F: Future> {
     Done(F::Output),
-    Pending(Pin<Box<F>>),
+    Pending(Pin<Box<F>>, Share),
 }
 
 /// A wake-up that may come before anybody waits for it.
@@ -96,12 +107,16 @@ mod tests {
     async fn an_offloaded_future_waits_for_time_and_for_messages() {
         let (send, receive) = oneshot::channel();
         let begun = tokio::time::Instant::now();
-        let computed = offload(async move {
+        let shares = Shares::of(1);
+        let share = shares.take(1).await.unwrap();
+        let computed = offload(&shares, share, async move {
             tokio::time::sleep(Duration::from_secs(5)).await;
             receive.await
         });
         let sent = async {
             tokio::time::sleep(Duration::from_secs(9)).await;
+            // The only core is free while the other one waits.
+            drop(shares.take(1).await.unwrap());
             send.send(7).unwrap();
         };
         let (output, ()) = tokio::join!(computed, sent);
@@ -111,7 +126,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_an_error() {
-        let error = offload(async { panic!("as planned") }).await.unwrap_err();
-        assert!(error.is_panic());
+        let shares = Shares::of(1);
+        let share = shares.take(1).await.unwrap();
+        let ended = offload(&shares, share, async { panic!("as planned") });
+        assert!(ended.await.unwrap_err().is_panic());
+        shares.idle().await;
     }
 }

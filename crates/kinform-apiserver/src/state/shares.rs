@@ -4,9 +4,10 @@
 //! bytes to decode ──take──▶ Share { a core, memory } ──▶ a blocking thread ──dropped──▶ the next request
 //! ```
 //!
-//! A share is held by the computation, not by its request: if a client leaves, the computation goes
-//! on until it looks at its meter, and its cores and memory are in use until then. Requests wait in
-//! the order in which they came. One request always fits, however large it is.
+//! A share is held by the computation, not by its request: if a client leaves, the step that runs
+//! goes on until it looks at its meter, and its core and memory are in use until then. A computation
+//! that waits for a webhook keeps its memory, and gives its core back. Requests wait in the order in
+//! which they came. One request always fits, however large it is.
 //!
 //! Upstream: none; there, `apiserver:pkg/util/flowcontrol` bounds the requests under way.
 
@@ -42,8 +43,16 @@ pub(crate) struct Shares {
 /// A part of the machine, given back when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
-    _core: OwnedSemaphorePermit,
+    /// `None` while the computation waits for something else than a core.
+    core: Option<OwnedSemaphorePermit>,
     _memory: OwnedSemaphorePermit,
+}
+
+impl Share {
+    /// Gives the core back while the computation waits: whatever it waits for may need one.
+    pub(crate) fn pause(&mut self) {
+        self.core = None;
+    }
 }
 
 impl Default for Shares {
@@ -55,7 +64,7 @@ impl Default for Shares {
 }
 
 impl Shares {
-    fn of(cores: u32) -> Self {
+    pub(super) fn of(cores: u32) -> Self {
         let semaphore = |permits: u32| Arc::new(Semaphore::new(permits as usize));
         Self {
             cores: semaphore(cores),
@@ -80,7 +89,7 @@ impl Shares {
             let memory = self.memory.clone().acquire_many_owned(memory).await.ok()?;
             let core = self.cores.clone().acquire_owned().await.ok()?;
             Some(Share {
-                _core: core,
+                core: Some(core),
                 _memory: memory,
             })
         };
@@ -88,7 +97,13 @@ impl Shares {
         permits.ok().flatten().ok_or_else(|| refused(()))
     }
 
-    /// Waits until no share is in use.
+    /// Waits for a core again, for a computation that goes on.
+    pub(crate) async fn resume(&self, share: &mut Share) {
+        // Only a closed semaphore fails, and this is never closed.
+        share.core = self.cores.clone().acquire_owned().await.ok();
+    }
+
+    /// Waits until no computation runs.
     pub(crate) async fn idle(&self) {
         // Only a closed semaphore fails, and these are never closed.
         let _ = self.cores.acquire_many(self.all_cores).await;

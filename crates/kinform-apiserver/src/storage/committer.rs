@@ -34,6 +34,8 @@ const RETRY_PERIOD: Duration = Duration::from_millis(500);
 const QUICK: Duration = Duration::from_millis(1);
 /// The part of a commit's time for which the next one waits for more writes.
 const GATHERING: u32 = 8;
+/// BOUND: the time for which a commit waits for more writers.
+const LONGEST_GATHERING: Duration = Duration::from_millis(5);
 
 /// The error of a disk.
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
@@ -165,8 +167,13 @@ impl Disk {
                 return Err(failed.why.clone());
             }
         };
+        if reached != durable && reached != failed.doubtful.upto {
+            let why = format!("the disk is at version {reached}, and {durable} was acknowledged");
+            failed.why = why.into();
+            return Err(failed.why.clone());
+        }
         let doubtful = self.failed.take().map(|failed| failed.doubtful);
-        Ok(doubtful.filter(|batch| reached > durable && reached == batch.upto))
+        Ok(doubtful.filter(|_| reached > durable))
     }
 
     /// Writes a batch.
@@ -296,7 +303,7 @@ impl Store {
             return;
         }
         let is_waiting = |inner: &mut Shelves| inner.staged() < pace.writes;
-        let time = pace.took / GATHERING;
+        let time = (pace.took / GATHERING).min(LONGEST_GATHERING);
         drop(more.wait_timeout_while(self.lock(), time, is_waiting));
     }
 

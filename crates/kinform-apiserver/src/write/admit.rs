@@ -26,7 +26,9 @@ use super::proposal::Proposal;
 use super::{Action, Answer, Context, Fresh, NamespaceState, Outcome};
 use crate::admission::plugins::{self, quota, quota::Reserved};
 use crate::admission::{self, Kind, Objects, Operation, Question};
+use crate::budget::Meter;
 use crate::http::query::Query;
+use crate::object::metadata;
 use crate::object::part::Part;
 use crate::object::text;
 use crate::object::typed::Voice;
@@ -35,7 +37,7 @@ use crate::resource::{Propagation, ResourceInfo};
 use crate::storage::Stored;
 
 impl Write<'_> {
-    /// Returns whether anything is asked about a create before its commit.
+    /// Returns whether anything is asked about an operation before its commit.
     pub(super) fn asks_about(&self, operation: Operation) -> bool {
         let target = self.target;
         let part = target.subresource.as_deref().unwrap_or_default();
@@ -79,6 +81,7 @@ impl Write<'_> {
         let old = current.map(|old| self.seen(old));
         let asked = self.seen(&proposal.object);
         let answer = admission::mutate(&question, asked, old.as_ref()).await?;
+        self.goes_on()?;
         let Some(changed) = answer else {
             return Ok(proposal);
         };
@@ -115,12 +118,15 @@ impl Write<'_> {
             fresh: Fresh::default(),
             meter: cx.meter,
         };
+        // The object was charged when its body was read; this is the same one again.
+        cx.meter.start_over();
         let read = read_value(
             &again,
             self.part,
             changed,
             (Doubled::Told(Vec::new()), Voice::Decoder),
         );
+        cx.meter.check()?;
         let Decoded { mut object, .. } = read.map_err(|refusal| match refusal {
             Refusal::Status(status) => internal(&status.message),
             Refusal::Type(what) | Refusal::Strict(what) => internal(&what),
@@ -128,8 +134,7 @@ impl Write<'_> {
         let url = self.target.name.as_deref().map(|_| name);
         match_url(&again, url, &mut object)?;
         if object["metadata"]["managedFields"] == json!([]) {
-            object["metadata"]["managedFields"].take();
-            crate::object::metadata::of(&mut object).remove("managedFields");
+            metadata::of(&mut object).remove("managedFields");
         }
         Ok(object)
     }
@@ -185,6 +190,7 @@ impl Write<'_> {
                 old: old.as_ref(),
             };
             admission::validate(&question, objects).await?;
+            self.goes_on()?;
         }
         match counts {
             true => quota::reserve(self.state, &question, plain),
@@ -205,12 +211,24 @@ impl Write<'_> {
             return Ok(());
         }
         let resource = &self.target.resource;
-        let old = resource.to_shown(stored.value(), &crate::budget::Meter::of_object());
+        let old = resource.to_shown(stored.value(), &Meter::of_object());
         let old = self.seen(&old);
         let shown = || of_delete(options, resource, stored.uid());
         let mut question = self.question(Operation::Delete, name, (&shown, options.dry_run));
         question.namespace = stored.namespace();
-        admission::delete(&question, &old).await
+        admission::delete(&question, &old).await?;
+        self.goes_on()
+    }
+
+    /// Refuses a write whose server was stopped while admission was asked: nothing is committed after
+    /// a stop.
+    fn goes_on(&self) -> Result<(), Box<Status>> {
+        match self.state.stopping.is_cancelled() {
+            false => Ok(()),
+            true => Err(Box::new(Status::service_unavailable(
+                "apiserver is shutting down",
+            ))),
+        }
     }
 
     fn question<'q>(

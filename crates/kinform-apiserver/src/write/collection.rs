@@ -14,11 +14,12 @@ use bytes::BytesMut;
 use http::{Response, StatusCode};
 use kinform_api::Status;
 
-use super::Fresh;
 use super::attempt::{Write, warned};
 use super::delete::delete as delete_one;
 use super::options::{DeleteOptions, WriteOptions};
 use super::request::WriteRequest;
+use super::{Context, Fresh};
+use crate::admission::Operation;
 use crate::encode::select::Selection;
 use crate::encode::{Encoder, ListMeta};
 use crate::http::body::Body;
@@ -27,7 +28,7 @@ use crate::resource::ResourceInfo;
 use crate::storage::Place;
 use crate::storage::Stored;
 use crate::storage::View;
-use crate::write::commit::delete_stored;
+use crate::write::commit::{TRIES, delete_stored};
 use std::sync::Arc;
 
 /// A delete of many objects, carried out one object at a time: the consequences of one deletion are
@@ -84,15 +85,9 @@ impl<'a> Deletes<'a> {
             }
             self.encoder.item(&mut self.items, &object);
             let resource = &self.write.target.resource;
-            if let Some(now) = self.write.state.store.get(resource.shelf, object.key()) {
-                self.write.may_delete(&self.options, ("", &now)).await?;
-            }
             let mut context = self.write.context(&write_options, Fresh::default());
             context.namespace = object.namespace();
-            let done = delete_stored(&self.write.state.store, resource, object.key(), |current| {
-                delete_one(&context, object.name(), &self.options, current)
-            });
-            match done {
+            match self.delete(&context, &object).await {
                 Ok(object) => {
                     let resource = resource.clone();
                     return Ok(Some(Deleted { resource, object }));
@@ -103,6 +98,40 @@ impl<'a> Deletes<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// Deletes one object. If admission was asked about it, it is deleted only as it was then.
+    async fn delete(
+        &self,
+        context: &Context<'_>,
+        object: &Stored,
+    ) -> Result<Option<Arc<Stored>>, Box<Status>> {
+        let (store, resource) = (&self.write.state.store, &self.write.target.resource);
+        let delete = |options: &DeleteOptions| {
+            delete_stored(store, resource, object.key(), |current| {
+                delete_one(context, object.name(), options, current)
+            })
+        };
+        if !self.write.asks_about(Operation::Delete) {
+            return delete(&self.options);
+        }
+        for _ in 0..TRIES {
+            let Some(now) = store.get(resource.shelf, object.key()) else {
+                return delete(&self.options);
+            };
+            self.write.may_delete(&self.options, ("", &now)).await?;
+            let version = self.options.resource_version.clone();
+            let judged = DeleteOptions {
+                resource_version: version.or_else(|| Some(now.revision().to_string())),
+                ..self.options.clone()
+            };
+            match delete(&judged) {
+                Err(status) if status.code == 409 && judged != self.options => {}
+                done => return done,
+            }
+        }
+        let of = resource.group_resource();
+        Err(Box::new(Status::modified(&of, object.name())))
     }
 
     /// The list of the objects that were selected, as they were.

@@ -25,6 +25,7 @@ use rand::{Rng as _, SeedableRng as _};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Child;
+use tokio::sync::Notify;
 
 use crate::command::{kinform, outcome};
 
@@ -49,6 +50,9 @@ struct Told {
     highest: u64,
     acknowledged: usize,
 }
+
+/// The time in which a write must be acknowledged, on whatever machine.
+const SOON: Duration = Duration::from_secs(60);
 
 /// A running server.
 struct Served {
@@ -133,7 +137,12 @@ async fn list(client: &Client) -> (Objects, u64) {
 }
 
 /// Writes to keys of its own until the server is gone.
-async fn write(client: Client, told: Arc<Mutex<Told>>, writer: usize, seed: u64) {
+async fn write(
+    client: Client,
+    (told, acknowledged): (Arc<Mutex<Told>>, Arc<Notify>),
+    writer: usize,
+    seed: u64,
+) {
     let mut dice = SmallRng::seed_from_u64(seed);
     loop {
         let name = format!("w{writer:02}-{}", dice.random_range(0..KEYS));
@@ -153,10 +162,16 @@ async fn write(client: Client, told: Arc<Mutex<Told>>, writer: usize, seed: u64)
             .open
             .insert(name.clone(), (!is_delete).then_some(mark));
         let done: Result<Value, _> = client.request(request).await;
-        let Ok(answer) = done else { return };
+        let answer = match done {
+            Ok(answer) => answer,
+            Err(kube_client::Error::Api(status)) => panic!("{status:?}"),
+            // The server is gone.
+            Err(_) => return,
+        };
         let mut told = told.lock().unwrap();
         told.open.remove(&name);
         told.acknowledged += 1;
+        acknowledged.notify_one();
         match is_delete {
             true => drop(told.objects.remove(&name)),
             false => {
@@ -263,6 +278,7 @@ async fn a_killed_server_has_every_acknowledged_write_when_it_starts_again() {
     let mut dice = SmallRng::seed_from_u64(seed);
     let folder = tempfile::tempdir().unwrap();
     let told = Arc::new(Mutex::new(Told::default()));
+    let acknowledged = Arc::new(Notify::new());
     let (mut heard, mut start, mut before) = (Vec::new(), None, Objects::new());
     let mut token = None;
     for round in 0..=rounds {
@@ -300,11 +316,16 @@ async fn a_killed_server_has_every_acknowledged_write_when_it_starts_again() {
         start = Some(from);
         let hears = tokio::spawn(watch(served.client.clone(), from, 600));
         let writers = (0..WRITERS).map(|writer| {
-            let task = write(served.client.clone(), told.clone(), writer, dice.random());
+            let notes = (told.clone(), acknowledged.clone());
+            let task = write(served.client.clone(), notes, writer, dice.random());
             tokio::spawn(task)
         });
         let writers: Vec<_> = writers.collect();
-        tokio::time::sleep(Duration::from_millis(dice.random_range(10..500))).await;
+        // Any moment: after some writes of this life.
+        for _ in 0..dice.random_range(1..400) {
+            let one = tokio::time::timeout(SOON, acknowledged.notified()).await;
+            one.expect("a write is acknowledged");
+        }
         served.kill().await;
         for writer in writers {
             writer.await.unwrap();

@@ -225,7 +225,8 @@ async fn collide(
 ) -> Result<(), Failed> {
     let namespace = text(deployment, "/metadata/namespace");
     let owned = cx.sets.get(uid(deployment));
-    if owned.typed().any(|one| name(&one) == name(set)) {
+    let is_it = |one: &Value| name(one) == name(set) && model::has_template_of(one, set);
+    if owned.typed().any(|one| is_it(&one)) {
         // Its own, which the cache did not have when the reconcile began.
         return Ok(());
     }

@@ -125,6 +125,11 @@ pub(super) fn created(object: &Value) -> Option<Timestamp> {
 }
 
 /// The template of an object without the label that sets add.
+/// Returns whether two objects have the same template, but for the label of its hash.
+pub(super) fn has_template_of(one: &Value, other: &Value) -> bool {
+    template(one) == template(other)
+}
+
 fn template(object: &Value) -> Value {
     let mut template = object
         .pointer("/spec/template")

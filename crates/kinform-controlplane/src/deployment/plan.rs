@@ -162,7 +162,7 @@ impl Work<'_> {
             .map(|index| revision(&self.sets[index]))
             .max()
             .unwrap_or(0)
-            + 1;
+            .saturating_add(1);
         match (new, missing) {
             (Some(new), _) => self.take_up(new, next).map(|()| Some(new)),
             (None, Missing::Create) => {

@@ -160,7 +160,12 @@ fn part_of(deployment: &Value, set: &Value, most: i64, add: i64, added: i64) -> 
     let share = match (most, before) {
         (0, _) => -now,
         (_, before) if before <= 0 => 0,
-        (most, before) => (2 * now * most + before).div_euclid(2 * before) - now,
+        (most, before) => {
+            // Rounded; the annotation may be any number.
+            let (now, most, before) = (i128::from(now), i128::from(most), i128::from(before));
+            let share = (2 * now * most + before).div_euclid(2 * before) - now;
+            i64::try_from(share).unwrap_or(add)
+        }
     };
     let allowed = add - added;
     if add > 0 {

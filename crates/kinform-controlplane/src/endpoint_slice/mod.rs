@@ -100,7 +100,10 @@ async fn reconcile(service: Arc<Value>, cx: Ctx<State>) -> Result<Action, Failed
         .filter_map(|pod| pod.typed().ok())
         .collect();
     let slices = cx.slices.get(uid(&service));
-    let slices: Vec<Value> = slices.typed().map(|slice| Value::clone(&slice)).collect();
+    // Slices of others stay as they are, also if the service owns them.
+    let is_ours = |slice: &Arc<Value>| plan::is_managed(slice);
+    let slices = slices.typed().filter(is_ours);
+    let slices: Vec<Value> = slices.map(|slice| Value::clone(&slice)).collect();
     let zone = |pod: &Pod| {
         let node = cx.nodes.get(&ObjectKey::new(None::<&str>, node_of(pod)))?;
         node.label(ZONE).map(|zone| zone.into_owned())

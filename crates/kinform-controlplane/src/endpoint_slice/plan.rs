@@ -23,6 +23,11 @@ use crate::pods::{owner_reference, ready_since};
 const ENDPOINTS_MAX: usize = 100;
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const MANAGER: &str = "endpointslice-controller.k8s.io";
+
+/// Returns whether a slice is one of this controller's.
+pub(super) fn is_managed(slice: &Value) -> bool {
+    slice["metadata"]["labels"][MANAGED_BY] == MANAGER
+}
 const SERVICE: &str = "kubernetes.io/service-name";
 const HEADLESS: &str = "service.kubernetes.io/headless";
 const TRIGGER: &str = "endpoints.kubernetes.io/last-change-trigger-time";
@@ -101,7 +106,7 @@ fn of_one(
         let stays = match groups.get_mut(&of_slice) {
             Some(group) => keep(slice, group),
             // Its ports are no pod's any more: an empty one is filled again.
-            None => Kept::empty(slice),
+            None => Kept::new(slice),
         };
         kept.push(stays);
     }
@@ -145,10 +150,6 @@ impl Kept {
     }
 
     /// A slice that loses its endpoints.
-    fn empty(before: Value) -> Self {
-        Self::new(before)
-    }
-
     /// The write of the slice, unless it is as it was.
     fn write(self, service: &Value) -> Option<Write> {
         let is_new = name(&self.before).is_empty();

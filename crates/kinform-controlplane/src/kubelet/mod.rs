@@ -15,8 +15,8 @@ mod script;
 mod step;
 
 use std::net::Ipv4Addr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kinform::{Action, Controller, Ctx, Informer, Reconciler};
@@ -33,13 +33,34 @@ const MANAGER: &str = "kubelet";
 pub(crate) const USER: &str = "system:node:kinform-node";
 /// The first address of pods; 8 million follow.
 const FIRST_IP: u32 = Ipv4Addr::new(10, 128, 0, 1).to_bits();
+const LAST_IP: u32 = Ipv4Addr::new(10, 255, 255, 255).to_bits();
 
 /// The context of every reconcile.
 struct State {
     frame: Frame,
     nodes: Informer<Node>,
-    /// The next address of a pod.
-    next_ip: AtomicU32,
+    pods: Informer<Pod>,
+    /// The next address of a pod, once one was needed.
+    next_ip: OnceLock<AtomicU32>,
+}
+
+impl State {
+    /// Returns a new address: above those that pods of an earlier process still have.
+    fn address(&self) -> Ipv4Addr {
+        let next = self.next_ip.get_or_init(|| {
+            let pods = self.pods.list();
+            let used = pods.typed().filter_map(|pod| pod_ip(&pod)).max();
+            AtomicU32::new(used.map_or(FIRST_IP, |used| used + 1))
+        });
+        Ipv4Addr::from_bits(next.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// The address of a pod, if it is one of this kubelet's.
+fn pod_ip(pod: &Pod) -> Option<u32> {
+    let ip = pod.status.as_ref()?.pod_ip.as_deref()?;
+    let ip = ip.parse::<Ipv4Addr>().ok()?.to_bits();
+    (FIRST_IP..LAST_IP).contains(&ip).then_some(ip)
 }
 
 /// Makes the two loops: of pods, of nodes.
@@ -49,7 +70,8 @@ pub(crate) fn controllers(frame: &Frame) -> [Reconciler; 2] {
     let state = State {
         frame: frame.clone(),
         nodes: nodes.clone(),
-        next_ip: AtomicU32::new(FIRST_IP),
+        pods: pods.clone(),
+        next_ip: OnceLock::new(),
     };
     let client = frame.client_of(USER);
     let pods = Controller::of(&pods)
@@ -131,7 +153,7 @@ fn add_addresses(status: &mut Value, pod: &Pod, cx: &State) {
     let ip = if is_on_host {
         host.clone()
     } else {
-        Ipv4Addr::from_bits(cx.next_ip.fetch_add(1, Ordering::Relaxed)).to_string()
+        cx.address().to_string()
     };
     status["podIPs"] = json!([{"ip": ip}]);
     status["podIP"] = ip.into();

@@ -93,10 +93,9 @@ async fn reconcile(set: Arc<Value>, cx: Ctx<State>) -> Result<Action, Failed> {
     let writer = Writer::new(cx.client()?, "kube-controller-manager");
     let mut failed = None;
     if !is_terminating(&set) {
-        failed = claim(&writer, &set, &plan).await.err();
-        if failed.is_none() {
-            failed = manage(&writer, &cx, &set, &plan).await.err();
-        }
+        // A failed claim is no failed create or delete: the status stays as it is.
+        claim(&writer, &set, &plan).await?;
+        failed = manage(&writer, &cx, &set, &plan).await.err();
     }
     let failure = failed.as_ref().map(Failed::message);
     let next = status::next(&set, &plan, failure.as_deref(), now);
@@ -125,7 +124,11 @@ async fn claim(writer: &Writer, set: &Value, plan: &Plan) -> Result<(), Failed> 
         let patch = json!({"metadata": {
             "ownerReferences": [owner_reference(set)], "uid": pod.metadata.uid,
         }});
-        writer.patch(&path(pod), &patch).await?;
+        match writer.patch(&path(pod), &patch).await {
+            // It went away.
+            Err(error) if error.code() == Some(404) => {}
+            patched => drop(patched?),
+        }
     }
     for pod in &plan.release {
         let patch = json!({"metadata": {

@@ -30,6 +30,16 @@ struct Entry {
     uid: String,
     node: String,
     requests: Requests,
+    basis: Basis,
+}
+
+/// The origin of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Basis {
+    /// The pod is bound, as a watch told.
+    Seen,
+    /// The binding is about to be written, or was written.
+    Assumed,
 }
 
 /// The part of a node that is taken.
@@ -51,10 +61,11 @@ impl Ledger {
             return !self.has(key, pod) && self.remove(key);
         }
         let known = self.pods.get(key);
-        if known.is_some_and(|known| known.node == node && known.uid == uid(pod)) {
-            return false;
+        let is_same = known.is_some_and(|known| known.node == node && known.uid == uid(pod));
+        match self.pods.get_mut(key).filter(|_| is_same) {
+            Some(known) => known.basis = Basis::Seen,
+            None => self.enter(key, pod, (node, Basis::Seen)),
         }
-        self.enter(key, pod, node);
         false
     }
 
@@ -67,7 +78,16 @@ impl Ledger {
 
     /// Enters a binding that is about to be written.
     pub(super) fn assume(&mut self, key: &ObjectKey, pod: &Pod, node: &str) {
-        self.enter(key, pod, node);
+        self.enter(key, pod, (node, Basis::Assumed));
+    }
+
+    /// Takes back a binding that was not written. It stays if a watch has told it meanwhile: then it
+    /// was written, and only the reply was lost.
+    pub(super) fn unassume(&mut self, key: &ObjectKey, node: &str) {
+        let entry = self.pods.get(key);
+        if entry.is_some_and(|entry| entry.basis == Basis::Assumed && entry.node == node) {
+            self.remove(key);
+        }
     }
 
     /// Removes a pod. Returns whether it had a node.
@@ -92,7 +112,7 @@ impl Ledger {
         self.nodes.get(node)
     }
 
-    fn enter(&mut self, key: &ObjectKey, pod: &Pod, node: &str) {
+    fn enter(&mut self, key: &ObjectKey, pod: &Pod, (node, basis): (&str, Basis)) {
         self.remove(key);
         let requests = requests(pod);
         let taken = self.nodes.entry(node.to_owned()).or_default();
@@ -104,6 +124,7 @@ impl Ledger {
             uid: uid(pod).to_owned(),
             node: node.to_owned(),
             requests,
+            basis,
         };
         self.pods.insert(key.clone(), entry);
     }
@@ -185,6 +206,22 @@ mod tests {
         assert!(!ledger.see(&key, &pod("u", "n", "500m", "Running")));
         assert_eq!(cpu(&ledger, "n"), Some(500));
         assert!(ledger.see(&key, &pod("u", "n", "500m", "Succeeded")));
+        assert_eq!(ledger.taken("n"), None);
+    }
+
+    #[test]
+    fn a_binding_whose_reply_was_lost_stays_once_a_watch_has_told_it() {
+        let (mut ledger, key) = (Ledger::default(), ObjectKey::new(Some("a"), "p"));
+        let waiting = pod("u", "", "500m", "Pending");
+        ledger.assume(&key, &waiting, "n");
+        ledger.unassume(&key, "m");
+        assert_eq!(cpu(&ledger, "n"), Some(500), "of another node");
+        ledger.see(&key, &pod("u", "n", "500m", "Pending"));
+        ledger.unassume(&key, "n");
+        assert_eq!(cpu(&ledger, "n"), Some(500));
+        ledger.remove(&key);
+        ledger.assume(&key, &waiting, "n");
+        ledger.unassume(&key, "n");
         assert_eq!(ledger.taken("n"), None);
     }
 

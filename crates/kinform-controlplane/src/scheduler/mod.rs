@@ -156,7 +156,7 @@ fn call(freed: &impl Fn()) {
 }
 
 fn lock(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
-    // Sums of numbers: a thread that panicked left whole entries.
+    // No code under this lock panics in the middle of a change.
     ledger.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -172,11 +172,15 @@ async fn schedule(pod: Arc<Pod>, cx: Ctx<State>) -> Result<Action, Failed> {
         cx.waiting.remove(cx.key());
         return Ok(Action::await_change());
     }
+    // Before the nodes are read: a node that comes, or room that is freed, from here on runs the pod
+    // again.
+    cx.waiting.add(cx.key());
     let nodes: Vec<Arc<Node>> = cx.nodes.list().typed().collect();
     let choice = {
         let mut ledger = lock(&cx.ledger);
         if ledger.has(cx.key(), &pod) {
             // Bound by an earlier run, which the cache does not show yet.
+            cx.waiting.remove(cx.key());
             return Ok(Action::await_change());
         }
         let choice = choose(&pod, &nodes, &ledger);
@@ -189,13 +193,12 @@ async fn schedule(pod: Arc<Pod>, cx: Ctx<State>) -> Result<Action, Failed> {
         Choice::Node(node) => {
             let bound = bind(&pod, &node, &cx).await;
             if bound.is_err() {
-                lock(&cx.ledger).remove(cx.key());
+                lock(&cx.ledger).unassume(cx.key(), &node);
             }
             bound?;
             cx.waiting.remove(cx.key());
         }
         Choice::Unschedulable(why) => {
-            cx.waiting.add(cx.key());
             if !nodes.is_empty() || cx.without_nodes == WithoutNodes::Tell {
                 refuse(&pod, &why, &cx).await?;
             }
@@ -223,7 +226,7 @@ async fn bind(pod: &Pod, node: &str, cx: &Ctx<State>) -> Result<(), Failed> {
     match writer.create(&format!("{path}/binding"), &binding).await {
         // Gone, or bound by somebody else: the watch tells.
         Err(error) if matches!(error.code(), Some(404 | 409)) => {
-            lock(&cx.ledger).remove(cx.key());
+            lock(&cx.ledger).unassume(cx.key(), node);
             return Ok(());
         }
         bound => drop(bound?),

@@ -133,11 +133,11 @@ impl Starting {
     pub(super) async fn controllers(
         &self,
         server: &Server,
-    ) -> Result<Option<super::controllers::Controllers>, TestError> {
+    ) -> Result<Option<kinform_controlplane::Running>, TestError> {
         let Some(selection) = &self.controllers else {
             return Ok(None);
         };
-        let started = super::controllers::Controllers::start(server, selection).await?;
+        let started = super::controllers::start(server, selection).await?;
         Ok(Some(started))
     }
 

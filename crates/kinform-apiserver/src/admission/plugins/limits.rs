@@ -13,15 +13,13 @@ use std::collections::BTreeMap;
 use kinform_api::Status;
 use serde_json::{Map, Value};
 
-use super::{all, forbidden};
+use super::amounts::{self, Amounts, containers};
+use super::{forbidden, in_namespace};
 use crate::admission::{Objects, Question};
 use crate::object::quantity::Quantity;
 use crate::object::{at, text};
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
-
-/// Amounts of resources by name.
-type Amounts = BTreeMap<String, Quantity>;
 
 /// Sets the resources that the containers of a new pod lack.
 pub(super) fn set_defaults(question: &Question<'_>, pod: &mut Value) -> Result<(), Box<Status>> {
@@ -116,7 +114,7 @@ pub(super) fn check_claim(
     for range in ranges(question) {
         for limit in range["spec"]["limits"].as_array().into_iter().flatten() {
             if text(limit, &["type"]) == KIND {
-                let requests = amounts(&claim["spec"]["resources"]["requests"]);
+                let requests = amounts::read(&claim["spec"]["resources"]["requests"]);
                 let limits = Amounts::new();
                 Both { requests, limits }.check(limit, KIND, &mut errors);
             }
@@ -154,24 +152,8 @@ fn ranges(question: &Question<'_>) -> Vec<Value> {
     if store.is_empty(store.shelf("limitranges")) {
         return Vec::new();
     }
-    let view = all(question, "limitranges");
-    let own = view
-        .snapshot
-        .iter()
-        .filter(|range| range.namespace() == question.namespace);
-    own.map(|range| range.value()).collect()
-}
-
-fn containers<'a>(pod: &'a Value, place: &str) -> impl Iterator<Item = &'a Value> {
-    pod["spec"][place].as_array().into_iter().flatten()
-}
-
-fn amounts(of: &Value) -> Amounts {
-    let entries = of.as_object().into_iter().flatten();
-    let parsed = entries.filter_map(|(name, amount)| {
-        Some((name.clone(), amount.as_str()?.parse::<Quantity>().ok()?))
-    });
-    parsed.collect()
+    let ranges = in_namespace(question, "limitranges").into_iter();
+    ranges.map(|range| range.value()).collect()
 }
 
 /// Requests and limits of a container or a pod.
@@ -184,47 +166,22 @@ impl Both {
     fn of(container: &Value) -> Self {
         let resources = at(container, &["resources"]).unwrap_or(&Value::Null);
         Self {
-            requests: amounts(&resources["requests"]),
-            limits: amounts(&resources["limits"]),
+            requests: amounts::read(&resources["requests"]),
+            limits: amounts::read(&resources["limits"]),
         }
     }
 
-    /// The sum over the containers; a larger init container counts instead.
+    /// The whole pod.
     fn of_pod(pod: &Value) -> Self {
-        let mut sum = Self {
-            requests: Amounts::new(),
-            limits: Amounts::new(),
-        };
-        for container in containers(pod, "containers") {
-            let one = Self::of(container);
-            for (into, from) in [
-                (&mut sum.requests, one.requests),
-                (&mut sum.limits, one.limits),
-            ] {
-                for (name, amount) in from {
-                    let total = into.get(&name).map_or(amount, |total| total.plus(amount));
-                    into.insert(name, total);
-                }
-            }
+        Self {
+            requests: amounts::of_pod(pod, "requests"),
+            limits: amounts::of_pod(pod, "limits"),
         }
-        for container in containers(pod, "initContainers") {
-            let one = Self::of(container);
-            for (into, from) in [
-                (&mut sum.requests, one.requests),
-                (&mut sum.limits, one.limits),
-            ] {
-                for (name, amount) in from {
-                    let most = into.get(&name).map_or(amount, |most| (*most).max(amount));
-                    into.insert(name, most);
-                }
-            }
-        }
-        sum
     }
 
     fn check(&self, limit: &Value, kind: &str, errors: &mut Vec<String>) {
         let (requests, limits) = (&self.requests, &self.limits);
-        for (name, least) in &amounts(&limit["min"]) {
+        for (name, least) in &amounts::read(&limit["min"]) {
             let begin = format!("minimum {name} usage per {kind} is {least}");
             match (requests.get(name), limits.get(name)) {
                 (None, _) => errors.push(format!("{begin}.  No request is specified")),
@@ -237,7 +194,7 @@ impl Both {
                 _ => {}
             }
         }
-        for (name, most) in &amounts(&limit["max"]) {
+        for (name, most) in &amounts::read(&limit["max"]) {
             let begin = format!("maximum {name} usage per {kind} is {most}");
             match (requests.get(name), limits.get(name)) {
                 (_, None) if kind != "PersistentVolumeClaim" => {
@@ -252,7 +209,7 @@ impl Both {
                 _ => {}
             }
         }
-        for (name, most) in &amounts(&limit["maxLimitRequestRatio"]) {
+        for (name, most) in &amounts::read(&limit["maxLimitRequestRatio"]) {
             let begin = format!("{name} max limit to request ratio per {kind} is {most}");
             let given = |amounts: &Amounts| amounts.get(name).copied().filter(|of| !of.is_zero());
             match (given(requests), given(limits)) {

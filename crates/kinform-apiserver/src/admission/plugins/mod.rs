@@ -5,18 +5,21 @@
 //! Question + objects ──validate──▶ go on | 403          ──reserve──▶ quota counted | 403
 //! ```
 //!
-//! Plugins read the store and never wait. They are about whole objects, but for few subresources, and
-//! run again in the second round of the chain: each leaves alone what it has set.
+//! Plugins read the store and never wait; `write/` calls them around the chain. They are about whole
+//! objects, not subresources, and run once more after a webhook changed the object: each leaves alone
+//! what it has set.
 //!
 //! Two plugins of a real server are not here, since they only make sense with the controller that
 //! undoes their work: the finalizers of claims and volumes in use, and the taint of new nodes.
 //!
 //! * `priority.rs`, `tolerations.rs`, `runtime_class.rs`: pods; `limits.rs`: limit ranges;
 //! * `classes.rs`: default classes of storage and ingresses; `quota.rs`, `usage.rs`: resource quotas;
+//! * `amounts.rs`: amounts of resources, which limits and quotas share;
 //! * `refusals.rs`: plugins that only refuse.
 //!
 //! Upstream: `kubernetes:plugin/pkg/admission`.
 
+mod amounts;
 mod classes;
 mod limits;
 mod priority;
@@ -26,12 +29,14 @@ mod runtime_class;
 mod tolerations;
 mod usage;
 
+use std::sync::Arc;
+
 use kinform_api::Status;
 use serde_json::Value;
 
 use super::{Objects, Operation, Question};
 use crate::resource::ResourceInfo;
-use crate::state::plugins::{Plugin, Plugins};
+use crate::state::plugins::{AdmissionPlugins, Plugin};
 use crate::storage::{Stored, View};
 
 /// A plugin that changes an object.
@@ -111,7 +116,7 @@ const CHECKS: [(Plugin, Operation, &str, &str, Check); 6] = [
 ];
 
 /// Returns whether a plugin changes objects of a create of this resource.
-pub(crate) fn changes(plugins: Plugins, resource: &ResourceInfo) -> bool {
+pub(crate) fn changes(plugins: AdmissionPlugins, resource: &ResourceInfo) -> bool {
     let mut all = CHANGES.iter();
     all.any(|(plugin, group, plural, _)| plugins.has(*plugin) && is(resource, group, plural))
 }
@@ -131,7 +136,11 @@ pub(crate) fn mutate(question: &Question<'_>, object: &mut Value) -> Result<(), 
 }
 
 /// Returns whether a plugin checks an operation on this resource.
-pub(crate) fn checks(plugins: Plugins, resource: &ResourceInfo, operation: Operation) -> bool {
+pub(crate) fn checks(
+    plugins: AdmissionPlugins,
+    resource: &ResourceInfo,
+    operation: Operation,
+) -> bool {
     CHECKS.iter().any(|(plugin, of, group, plural, _)| {
         *of == operation && plugins.has(*plugin) && is(resource, group, plural)
     })
@@ -169,6 +178,22 @@ fn forbidden(question: &Question<'_>, name: &str, why: &str) -> Box<Status> {
 fn all(question: &Question<'_>, shelf: &str) -> View {
     let store = &question.state.store;
     store.view(store.shelf(shelf))
+}
+
+/// The objects of a shelf in the question's namespace, by name.
+fn in_namespace(question: &Question<'_>, shelf: &str) -> Vec<Arc<Stored>> {
+    let prefix = format!("{}/", question.namespace.unwrap_or_default());
+    let snapshot = all(question, shelf).snapshot;
+    let mut place = snapshot.seek(&prefix);
+    let mut found = Vec::new();
+    while let Some(object) = snapshot
+        .at(place)
+        .filter(|of| of.key().starts_with(&prefix))
+    {
+        found.push(object.clone());
+        place = snapshot.next(place);
+    }
+    found
 }
 
 /// Returns whether an annotation has the value `true`.

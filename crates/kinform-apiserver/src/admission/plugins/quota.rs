@@ -13,17 +13,18 @@
 //!
 //! Upstream: `kubernetes/apiserver:pkg/admission/plugin/resourcequota`, `kubernetes:pkg/quota/v1`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kinform_api::{Status, mutant};
 use serde_json::{Value, json};
 
-use super::usage::{self, Usage};
-use super::{all, forbidden};
+use super::amounts::{self, Amounts};
+use super::usage;
+use super::{forbidden, in_namespace};
 use crate::admission::{Objects, Operation, Question};
 use crate::budget::Meter;
 use crate::object::part::Part;
+use crate::object::quantity::Quantity;
 use crate::object::text;
 use crate::ownership::{self, Writer};
 use crate::resource::{Found, ResourceInfo};
@@ -41,8 +42,8 @@ const SHELF: &str = "resourcequotas";
 #[derive(Debug)]
 pub(crate) struct Reserved<'a> {
     state: &'a State,
-    /// The key of each quota, and what was added to it.
-    taken: Vec<(String, Usage)>,
+    /// Each quota as it was judged, and what was added to it.
+    taken: Vec<(Arc<Stored>, Amounts)>,
 }
 
 impl<'a> Reserved<'a> {
@@ -62,8 +63,8 @@ impl<'a> Reserved<'a> {
 
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
-        for (key, usage) in std::mem::take(&mut self.taken) {
-            give_back(self.state, &key, &usage);
+        for (quota, usage) in std::mem::take(&mut self.taken) {
+            give_back(self.state, &quota, &usage);
         }
     }
 }
@@ -104,9 +105,8 @@ pub(crate) fn reserve<'a>(
             if question.dry_run {
                 continue;
             }
-            let key = quota.key().to_owned();
             match put(state, &quota, &delta) {
-                true => reserved.taken.push((key, delta)),
+                true => reserved.taken.push((quota, delta)),
                 false => {
                     is_lost = true;
                     break;
@@ -126,12 +126,7 @@ pub(crate) fn reserve<'a>(
 
 /// The quotas of the question's namespace, by name.
 fn quotas(question: &Question<'_>) -> Vec<Arc<Stored>> {
-    let view = all(question, SHELF);
-    let own = view
-        .snapshot
-        .iter()
-        .filter(|quota| quota.namespace() == question.namespace);
-    own.cloned().collect()
+    in_namespace(question, SHELF)
 }
 
 /// The usage that an object adds to the resources that a quota limits; `None` if it adds none.
@@ -139,7 +134,7 @@ fn delta(
     resource: &ResourceInfo,
     quota: &Value,
     (object, old): (&Value, Option<&Value>),
-) -> Option<Usage> {
+) -> Option<Amounts> {
     if !usage::is_in_scope(&quota["spec"], resource, object) {
         return None;
     }
@@ -161,7 +156,7 @@ fn check(
     question: &Question<'_>,
     quota: &Value,
     object: &Value,
-    delta: &Usage,
+    delta: &Amounts,
 ) -> Result<(), Box<Status>> {
     let name = text(object, &["metadata", "name"]);
     let quota_name = text(quota, &["metadata", "name"]);
@@ -173,8 +168,8 @@ fn check(
         return Err(forbidden(question, name, &why));
     }
     let (hard, used) = (
-        usage::read(&quota["status"]["hard"]),
-        usage::read(&quota["status"]["used"]),
+        amounts::read(&quota["status"]["hard"]),
+        amounts::read(&quota["status"]["used"]),
     );
     let [mut requested, mut in_use, mut most] = [Vec::new(), Vec::new(), Vec::new()];
     for (resource, amount) in delta {
@@ -206,9 +201,9 @@ fn names(of: &Value) -> Vec<&str> {
 }
 
 /// Adds a usage to a quota, if it is still as it was read.
-fn put(state: &State, quota: &Stored, delta: &Usage) -> bool {
+fn put(state: &State, quota: &Stored, delta: &Amounts) -> bool {
     let mut next = quota.value();
-    let used = usage::read(&next["status"]["used"]);
+    let used = amounts::read(&next["status"]["used"]);
     for (name, amount) in delta {
         let sum = used
             .get(name)
@@ -218,33 +213,26 @@ fn put(state: &State, quota: &Stored, delta: &Usage) -> bool {
     write(state, quota, next)
 }
 
-/// Takes a usage from a quota again.
-fn give_back(state: &State, key: &str, usage: &Usage) {
+/// Takes a usage from a quota again, unless the quota is another one by now.
+fn give_back(state: &State, judged: &Stored, usage: &Amounts) {
+    let key = judged.key();
     for _ in 0..TRIES {
-        let Some(quota) = state.store.get(state.store.shelf(SHELF), key) else {
+        let found = state.store.get(state.store.shelf(SHELF), key);
+        let Some(quota) = found.filter(|quota| quota.uid() == judged.uid()) else {
             return;
         };
         let mut next = quota.value();
-        let used = usage::read(&next["status"]["used"]);
-        let left: BTreeMap<&String, Value> = usage
-            .iter()
-            .filter_map(|(name, amount)| {
-                let left = used.get(name)?.minus(*amount);
-                let left = if left.is_negative() {
-                    Default::default()
-                } else {
-                    left
-                };
-                Some((name, Value::from(left.to_string())))
-            })
-            .collect();
-        for (name, left) in left {
-            next["status"]["used"][name.as_str()] = left;
+        let used = amounts::read(&next["status"]["used"]);
+        for (name, amount) in usage {
+            let Some(used) = used.get(name) else { continue };
+            let left = used.minus(*amount).max(Quantity::default());
+            next["status"]["used"][name.as_str()] = Value::from(left.to_string());
         }
         if write(state, &quota, next) {
             return;
         }
     }
+    tracing::warn!(quota = key, "a usage could not be taken from a quota again");
 }
 
 fn write(state: &State, quota: &Stored, mut next: Value) -> bool {

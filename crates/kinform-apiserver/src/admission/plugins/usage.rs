@@ -8,27 +8,15 @@
 //!
 //! Upstream: `kubernetes:pkg/quota/v1/evaluator/core`.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
+use super::amounts::{Amounts, containers, of_pod};
 use crate::object::quantity::Quantity;
 use crate::object::{at, text};
 use crate::resource::ResourceInfo;
 
-/// Amounts by the names that quotas use.
-pub(super) type Usage = BTreeMap<String, Quantity>;
-
 /// The resources of containers that a quota counts, and their short names for requests.
 const COMPUTE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
-
-/// Reads amounts by name.
-pub(super) fn read(of: &Value) -> Usage {
-    let entries = of.as_object().into_iter().flatten();
-    let parsed =
-        entries.filter_map(|(name, amount)| Some((name.clone(), amount.as_str()?.parse().ok()?)));
-    parsed.collect()
-}
 
 /// Returns whether an update of this resource may add usage.
 pub(super) fn grows(resource: &ResourceInfo) -> bool {
@@ -36,8 +24,8 @@ pub(super) fn grows(resource: &ResourceInfo) -> bool {
 }
 
 /// The usage of an object.
-pub(super) fn of(resource: &ResourceInfo, object: &Value) -> Usage {
-    let mut usage = Usage::new();
+pub(super) fn of(resource: &ResourceInfo, object: &Value) -> Amounts {
+    let mut usage = Amounts::new();
     let one = Quantity::units(1);
     let counted = match resource.group.as_str() {
         "" => format!("count/{}", resource.plural),
@@ -60,14 +48,14 @@ pub(super) fn of(resource: &ResourceInfo, object: &Value) -> Usage {
 }
 
 /// A pod that has ended uses nothing but its name.
-fn pod(pod: &Value, usage: &mut Usage) {
+fn pod(pod: &Value, usage: &mut Amounts) {
     if matches!(text(pod, &["status", "phase"]), "Succeeded" | "Failed") {
         return;
     }
     usage.insert("pods".to_owned(), Quantity::units(1));
     for (what, amounts) in [
-        ("requests", total(pod, "requests")),
-        ("limits", total(pod, "limits")),
+        ("requests", of_pod(pod, "requests")),
+        ("limits", of_pod(pod, "limits")),
     ] {
         for (name, amount) in amounts {
             if what == "requests" && COMPUTE.contains(&name.as_str()) {
@@ -78,29 +66,7 @@ fn pod(pod: &Value, usage: &mut Usage) {
     }
 }
 
-/// The sum over the containers, or the largest init container if that is more.
-fn total(pod: &Value, what: &str) -> Usage {
-    let mut sum = Usage::new();
-    for container in containers(pod, "containers") {
-        for (name, amount) in read(&container["resources"][what]) {
-            let total = sum.get(&name).map_or(amount, |total| total.plus(amount));
-            sum.insert(name, total);
-        }
-    }
-    for container in containers(pod, "initContainers") {
-        for (name, amount) in read(&container["resources"][what]) {
-            let most = sum.get(&name).map_or(amount, |most| (*most).max(amount));
-            sum.insert(name, most);
-        }
-    }
-    sum
-}
-
-fn containers<'a>(pod: &'a Value, place: &str) -> impl Iterator<Item = &'a Value> {
-    pod["spec"][place].as_array().into_iter().flatten()
-}
-
-fn service(service: &Value, usage: &mut Usage) {
+fn service(service: &Value, usage: &mut Amounts) {
     let ports = service["spec"]["ports"].as_array().map_or(0, Vec::len);
     let ports = Quantity::units(u32::try_from(ports).unwrap_or(u32::MAX));
     let spec = |name| text(service, &["spec", name]);
@@ -119,7 +85,7 @@ fn service(service: &Value, usage: &mut Usage) {
     usage.insert("services.nodeports".to_owned(), node_ports);
 }
 
-fn claim(claim: &Value, usage: &mut Usage) {
+fn claim(claim: &Value, usage: &mut Amounts) {
     let class = text(claim, &["spec", "storageClassName"]);
     let of_class = |name: &str| format!("{class}.storageclass.storage.k8s.io/{name}");
     let size = text(claim, &["spec", "resources", "requests", "storage"])
@@ -186,7 +152,7 @@ pub(super) fn is_in_scope(spec: &Value, resource: &ResourceInfo, object: &Value)
 
 fn covers(pod: &Value, (scope, operator): (&str, &str), values: &[&str]) -> bool {
     let has_deadline = || !pod["spec"]["activeDeadlineSeconds"].is_null();
-    let is_best_effort = || total(pod, "requests").is_empty() && total(pod, "limits").is_empty();
+    let is_best_effort = || of_pod(pod, "requests").is_empty() && of_pod(pod, "limits").is_empty();
     match scope {
         "Terminating" => has_deadline(),
         "NotTerminating" => !has_deadline(),

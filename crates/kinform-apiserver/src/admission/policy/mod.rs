@@ -1,4 +1,4 @@
-//! Validating admission policies: which match, what their bindings say, and what becomes of it.
+//! Validating admission policies: those that match, their bindings, and the effect of a failure.
 //!
 //! ```text
 //! Question ──constraints──▶ policies ──bindings, parameters──▶ Decision ──actions──▶ 422 | warning

@@ -1,4 +1,4 @@
-//! Admission webhooks: who is asked, in which order, and what becomes of the answers.
+//! Admission webhooks: their order, their calls, and the effect of their answers.
 //!
 //! ```text
 //! Question ──rules, selectors──▶ webhooks that match
@@ -12,8 +12,8 @@
 //! BOUND: two calls of a mutating webhook for one object; the time of each call by its timeout, and
 //! of all by the request's deadline.
 //!
-//! * `configuration.rs`: what is stored, parsed; `matching.rs`: who is asked;
-//!   `review.rs`: what is sent and answered.
+//! * `configuration.rs`: stored configurations, parsed; `matching.rs`: the webhooks that a question
+//!   matches; `review.rs`: requests and answers.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go`.
 

@@ -1,4 +1,4 @@
-//! Reviews: what a webhook is sent, and what it answers.
+//! Reviews: the requests to webhooks, and their answers.
 //!
 //! ```text
 //! Question + objects ──▶ AdmissionReview as bytes          bytes ──▶ Verdict | Unusable
@@ -111,25 +111,7 @@ pub(super) fn verdict(
     }
     let patch = text(response, &["patch"]);
     let patch_type = text(response, &["patchType"]);
-    match (phase, patch.is_empty(), patch_type.is_empty()) {
-        (Phase::Validating, false, _) => {
-            let why = "validating webhook may not return response.patch";
-            return Err(invalid(why.to_owned()));
-        }
-        (Phase::Validating, _, false) => {
-            let why = "validating webhook may not return response.patchType";
-            return Err(invalid(why.to_owned()));
-        }
-        (Phase::Mutating, true, false) => {
-            let why = "webhook returned response.patchType but not response.patch";
-            return Err(invalid(why.to_owned()));
-        }
-        (Phase::Mutating, false, true) => {
-            let why = "webhook returned response.patch but not response.patchType";
-            return Err(invalid(why.to_owned()));
-        }
-        _ => {}
-    }
+    complete(phase, patch, patch_type).map_err(invalid)?;
     let warnings = response["warnings"].as_array().into_iter().flatten();
     // A text that no header can carry is left out.
     let fits = |text: &&str| !text.is_empty() && !text.contains(['\n', '\r']);
@@ -140,13 +122,35 @@ pub(super) fn verdict(
     let warnings = warnings.map(str::to_owned);
     let answer = match (&response["allowed"], patch) {
         (Value::Bool(true), "") => Answer::Allowed,
-        (Value::Bool(true), patch) => Answer::Patched(patch_of(patch)?),
+        (Value::Bool(true), patch) => {
+            let patch = patch_of(patch)?;
+            if patch_type != "JSONPatch" && phase == Phase::Mutating {
+                return Err(format!("unsupported patch type {patch_type:?}"));
+            }
+            Answer::Patched(patch)
+        }
         _ => Answer::Denied(Box::new(denied(name, &response["status"]))),
     };
     Ok(Verdict {
         warnings: warnings.collect(),
         answer,
     })
+}
+
+/// Refuses a patch without its type, a type without its patch, and both in a validating phase.
+fn complete(phase: Phase, patch: &str, patch_type: &str) -> Result<(), String> {
+    let why = match (phase, patch.is_empty(), patch_type.is_empty()) {
+        (Phase::Validating, false, _) => "validating webhook may not return response.patch",
+        (Phase::Validating, _, false) => "validating webhook may not return response.patchType",
+        (Phase::Mutating, true, false) => {
+            "webhook returned response.patchType but not response.patch"
+        }
+        (Phase::Mutating, false, true) => {
+            "webhook returned response.patch but not response.patchType"
+        }
+        _ => return Ok(()),
+    };
+    Err(why.to_owned())
 }
 
 /// Parses a reply: JSON, or YAML.

@@ -82,10 +82,13 @@ fn private(path: &Path) -> io::Result<File> {
 impl Medium for Folder {
     type File = StateFile;
 
+    fn is_published(&self) -> Result<bool, Failure> {
+        Ok(self.path.join(NAME).try_exists()?)
+    }
+
     fn open(&self) -> Result<StateFile, Failure> {
-        let published = self.path.join(NAME);
-        let file = if published.try_exists()? {
-            private(&published)?
+        let file = if self.is_published()? {
+            private(&self.path.join(NAME))?
         } else {
             let file = private(&self.path.join(NEW))?;
             file.set_len(0)?;

@@ -165,6 +165,10 @@ fn apply(bytes: &mut Vec<u8>, write: &Write) {
 impl Medium for Losing {
     type File = LosingFile;
 
+    fn is_published(&self) -> std::result::Result<bool, Failure> {
+        Ok(self.lock().is_published)
+    }
+
     fn open(&self) -> std::result::Result<LosingFile, Failure> {
         let mut state = self.lock();
         if !state.is_published {

@@ -47,6 +47,9 @@ pub(crate) trait Medium: std::fmt::Debug + Send {
     /// The open file.
     type File: StorageBackend;
 
+    /// Returns whether the file was published: then it has versions.
+    fn is_published(&self) -> Result<bool, Failure>;
+
     /// Opens the file. One that was not published is empty.
     fn open(&self) -> Result<Self::File, Failure>;
 
@@ -96,6 +99,7 @@ impl<M: Medium> Disk<M> {
     fn start(&mut self) -> Result<u64, Failure> {
         // The file is locked: the last one is closed first.
         self.database = None;
+        let is_published = self.medium.is_published()?;
         let database = Builder::new()
             .set_cache_size(CACHE)
             .create_with_backend(self.medium.open()?)?;
@@ -104,6 +108,7 @@ impl<M: Medium> Disk<M> {
             Some(format) => {
                 return Err(format!("its format is {format}, not {FORMAT}").into());
             }
+            None if is_published => return Err("it has no versions: it is empty or cut".into()),
             None => {
                 found(&database)?;
                 self.medium.publish()?;
@@ -232,6 +237,10 @@ impl<M: Medium> Backing for Disk<M> {
     }
 
     fn reopen(&mut self) -> Result<u64, Failure> {
-        self.start()
+        match self.medium.is_published()? {
+            true => self.start(),
+            // A new file would have none of the acknowledged writes.
+            false => Err("the file is gone".into()),
+        }
     }
 }

@@ -311,6 +311,10 @@ async fn tell(name: &str) -> (usize, Vec<(usize, String)>) {
             normal(&hook, &expected["body"]),
         );
         let found = (code, warnings(&headers), normal(&hook, &body));
+        let is_busy = calls.iter().any(|call| {
+            let headers = &call["response"]["headers"];
+            headers["Retry-After"].is_string()
+        });
         let what = difference(&wanted, &found).or_else(|| {
             let called = |calls: &[Value]| {
                 let mut calls: Vec<Value> = calls
@@ -319,8 +323,10 @@ async fn tell(name: &str) -> (usize, Vec<(usize, String)>) {
                     .collect();
                 // Validating webhooks are called at the same time.
                 calls.sort_by_key(|call| call["path"].to_string());
-                // Of a busy webhook, time decides how often it is asked again.
-                calls.dedup();
+                if is_busy {
+                    // Time decides how often it is asked again.
+                    calls.dedup();
+                }
                 calls
             };
             let (wanted, found) = (called(&calls), called(&hook.came()));

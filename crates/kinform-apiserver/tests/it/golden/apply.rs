@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use kinform_apiserver::Server;
+use kinform_apiserver::{AdmissionPlugins, Server};
 use serde_json::json;
 
 use super::comparison::{Comparison, Objects};
@@ -23,7 +23,7 @@ const TRIES: usize = 5;
 /// story in which owners are merged by their seconds: it was recorded within one.
 async fn replay() -> (Rows, bool) {
     let server = Server::builder()
-        .admission(["-*"])
+        .admission(AdmissionPlugins::none())
         .without_garbage_collection()
         .in_process();
     let service = server.service();

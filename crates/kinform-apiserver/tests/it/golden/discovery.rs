@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::Request;
 
-use kinform_apiserver::Server;
+use kinform_apiserver::{AdmissionPlugins, Server};
 
 use super::comparison::{Comparison, Objects};
 use super::recorded::{self, exchanges, reply, send};
@@ -68,7 +68,7 @@ async fn a_client_that_has_the_document_is_told_so() {
 #[tokio::test(start_paused = true)]
 async fn health_is_told_whole_or_check_by_check() {
     let server = kinform_apiserver::Server::builder()
-        .admission(["-*"])
+        .admission(AdmissionPlugins::none())
         .in_process();
     let service = server.service();
     for (path, code, want) in [

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use kinform_apiserver::{Server, Service};
+use kinform_apiserver::{AdmissionPlugins, Server, Service};
 use serde_json::Value;
 
 use super::comparison::{Comparison, Objects};
@@ -164,7 +164,7 @@ fn forget_chosen(object: &mut Value) {
 #[tokio::test(start_paused = true)]
 async fn new_objects_get_the_defaults_of_a_real_server() {
     let server = Server::builder()
-        .admission(["-*"])
+        .admission(AdmissionPlugins::none())
         .keep_inert_objects()
         .in_process();
     let (_, wrong, rows) = create_all(&server.service()).await;
@@ -246,7 +246,7 @@ impl Report {
 #[tokio::test(start_paused = true)]
 async fn invalid_writes_are_refused_as_by_a_real_server() {
     let server = Server::builder()
-        .admission(["-*"])
+        .admission(AdmissionPlugins::none())
         .keep_inert_objects()
         .in_process();
     let service = server.service();

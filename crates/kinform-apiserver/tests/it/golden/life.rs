@@ -4,7 +4,7 @@
 //! generation, reason): other folders cover their fields. Everything else is compared value by
 //! value.
 
-use kinform_apiserver::{Server, User};
+use kinform_apiserver::{AdmissionPlugins, Server, User};
 use serde_json::{Value, json};
 
 use super::comparison::{Comparison, Objects};
@@ -27,7 +27,7 @@ const OBJECTS: [&str; 8] = [
 fn server() -> Server {
     let admin = User::new("admin").with_uid("admin-uid");
     Server::builder()
-        .admission(["-*"])
+        .admission(AdmissionPlugins::none())
         .rbac()
         .without_garbage_collection()
         .user("admin-token", admin.with_group("system:masters"))

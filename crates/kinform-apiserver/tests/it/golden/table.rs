@@ -1,7 +1,7 @@
 //! Tables: objects in many states, compared with a real server's.
 
 use http::Method;
-use kinform_apiserver::Server;
+use kinform_apiserver::{AdmissionPlugins, Server};
 use serde_json::{Value, json};
 
 use super::comparison::{Comparison, Objects};
@@ -22,7 +22,7 @@ fn shown(table: &str) -> Value {
 #[tokio::test(start_paused = true)]
 async fn objects_in_many_states_are_shown_as_by_a_real_server() {
     let server = Server::builder()
-        .admission(["-*"])
+        .admission(AdmissionPlugins::none())
         .keep_inert_objects()
         .in_process();
     let service = server.service();
@@ -52,7 +52,9 @@ fn asked(method: Method, path: &str, body: Value) -> Exchange {
 
 #[tokio::test(start_paused = true)]
 async fn writes_are_answered_by_tables_and_reviews_are_not() {
-    let server = Server::builder().admission(["-*"]).in_process();
+    let server = Server::builder()
+        .admission(AdmissionPlugins::none())
+        .in_process();
     let service = server.service();
     let maps = "/api/v1/namespaces/default/configmaps";
     let object = json!({"metadata": {"name": "x"}, "data": {"a": "b"}});
