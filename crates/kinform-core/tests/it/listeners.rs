@@ -56,7 +56,7 @@ impl NaiveStore {
                 if let Some((stored, seen, _)) = &mut self.list {
                     let is_again = !seen.insert(object.key());
                     let before = stored.get(&object.key()).filter(|_| is_again);
-                    let is_unread = self.unread.remove(&object.key());
+                    let is_unread = self.unread.contains(&object.key());
                     let is_left_out = match (delta, before) {
                         (_, None) => false,
                         // A second item of this name.
@@ -65,6 +65,10 @@ impl NaiveStore {
                         }
                         (_, Some(before)) => before.1 > new.1,
                     };
+                    // A change that is older than what is there says nothing of the item.
+                    if !is_left_out || matches!(delta, Delta::Replaced(_)) {
+                        self.unread.remove(&object.key());
+                    }
                     if !is_left_out {
                         stored.insert(object.key(), new);
                     }
