@@ -748,6 +748,12 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         mistake: "the usage is not compared with the quota",
         packages: SERVER,
     },
+    Mutant {
+        name: "S16",
+        seen: "server: counts of quotas",
+        mistake: "what was deleted is not taken from a quota",
+        packages: SERVER,
+    },
 ];
 
 #[cfg(test)]

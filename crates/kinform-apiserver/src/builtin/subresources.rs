@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use kinform_api::FieldError;
 use serde_json::{Map, Value};
 
-use super::defaults::functions::class;
+use super::defaults::pod_status::class;
 use super::validation::pod_status;
 use crate::object::part::Part;
 use crate::object::{at, metadata, text};

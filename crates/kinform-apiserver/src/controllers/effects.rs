@@ -11,9 +11,11 @@
 //! `apiextensions-apiserver:pkg/controller`.
 
 use super::account;
+use super::addresses;
 use super::definitions::{release_definition, settle_definitions};
 use super::event_ttl;
 use super::namespace::drain_namespace;
+use super::quota;
 use super::removal::at_once;
 use crate::access::rbac;
 use crate::budget::Meter;
@@ -50,11 +52,13 @@ pub(crate) fn follow(state: &Arc<State>, resource: &ResourceInfo, object: Option
         rbac::aggregation::aggregate(&state.store);
     }
     account::follow(state, resource, object);
+    addresses::follow(state, resource, object);
     if resource.is_core("namespaces") {
         drain_namespace(state, object.name());
     } else if let Some(namespace) = object.namespace() {
         drain_namespace(state, namespace);
     }
+    quota::follow(state, resource, object);
 }
 
 /// Deletes an object as a client would, without running the garbage collector.

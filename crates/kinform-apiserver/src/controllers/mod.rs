@@ -11,7 +11,8 @@
 //! * `definitions.rs`: definitions that are settled and taken away; `namespace.rs`: namespaces that
 //!   empty themselves; `removal.rs`: how both remove objects;
 //! * `initial/`: the objects that every cluster has from the start; `account.rs`: the content that
-//!   every namespace has;
+//!   every namespace has; `quota.rs`: the counts of quotas; `addresses.rs`: addresses
+//!   of services as objects;
 //! * `event_ttl.rs`: events that end an hour after their last write; `resume.rs`: the effects that
 //!   an earlier process began;
 //! * `garbage/`: the garbage collector; `restore.rs`: objects as another server had them.
@@ -19,6 +20,7 @@
 //! Upstream: `kubernetes/kubernetes:pkg/controller`, `apiextensions-apiserver:pkg/controller`.
 
 pub(crate) mod account;
+pub(crate) mod addresses;
 pub(crate) mod definitions;
 pub(crate) mod effects;
 pub(crate) mod event_ttl;
@@ -26,6 +28,7 @@ pub(crate) mod follow;
 pub(crate) mod garbage;
 pub(crate) mod initial;
 pub(crate) mod namespace;
+mod quota;
 mod removal;
 pub(crate) mod restore;
 pub(crate) mod resume;

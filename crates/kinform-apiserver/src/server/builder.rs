@@ -20,6 +20,7 @@ use super::{Error, Server, Stopped, listen};
 use crate::access::{Access, Rights, TokenFileError, Tokens, User, rbac};
 use crate::clock::Clock;
 use crate::controllers::account;
+use crate::controllers::addresses;
 use crate::controllers::garbage;
 use crate::controllers::initial::{self, Place};
 use crate::controllers::{event_ttl, resume};
@@ -33,6 +34,7 @@ use crate::state::event_ttl::EventTtl;
 use crate::state::owner_graph::OwnerGraph;
 use crate::state::plugins::AdmissionPlugins;
 use crate::state::pod_logs::PodLogs;
+use crate::state::quota_counts::QuotaCounts;
 use crate::state::shares::Shares;
 use crate::state::{Limits, State};
 use crate::storage::committer::Begun;
@@ -242,7 +244,7 @@ impl Builder {
     }
 
     /// Gives each namespace the content that it has in every cluster: ServiceAccount `default` and
-    /// ConfigMap `kube-root-ca.crt`, which is empty for plain HTTP.
+    /// ConfigMap `kube-root-ca.crt`, which is empty for plain HTTP. Quotas are counted then, too.
     pub fn with_namespace_content(mut self) -> Self {
         self.has_namespace_content = true;
         self
@@ -394,6 +396,7 @@ impl Builder {
             access,
             logs: PodLogs::new(clock),
             event_ttl: EventTtl::default(),
+            quota_counts: QuotaCounts::default(),
             clock,
             hooks: self.hooks,
             plugins: self.plugins,
@@ -424,6 +427,7 @@ fn started(
         garbage::adopt(&state);
     }
     account::furnish_all(&state);
+    addresses::adopt(&state);
     Server {
         state,
         identity,

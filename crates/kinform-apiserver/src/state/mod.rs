@@ -21,6 +21,7 @@ pub(crate) mod offload;
 pub(crate) mod owner_graph;
 pub(crate) mod plugins;
 pub(crate) mod pod_logs;
+pub(crate) mod quota_counts;
 pub(crate) mod shares;
 
 use std::sync::Arc;
@@ -36,6 +37,7 @@ use self::metrics::Metrics;
 use self::owner_graph::OwnerGraph;
 use self::plugins::AdmissionPlugins;
 use self::pod_logs::PodLogs;
+use self::quota_counts::QuotaCounts;
 use self::shares::Shares;
 use crate::access::Access;
 use crate::budget;
@@ -89,6 +91,7 @@ pub(crate) struct State {
     /// The references of all stored objects; `None` if the server does not collect garbage.
     pub(crate) owners: Option<OwnerGraph>,
     pub(crate) event_ttl: EventTtl,
+    pub(crate) quota_counts: QuotaCounts,
     pub(crate) clock: Clock,
     /// Names under which it is reached, besides those of every server.
     pub(crate) names: Vec<String>,

@@ -2,7 +2,8 @@
 
 use futures::future::join_all;
 use http::Method;
-use serde_json::json;
+use kinform_apiserver::{Server, Service};
+use serde_json::{Value, json};
 
 use crate::support::*;
 
@@ -37,4 +38,94 @@ async fn s15_a_quota_that_64_writers_race_for_is_never_exceeded() {
     assert_eq!(maps["items"].as_array().unwrap().len(), 10);
     let (_, quota) = get(&service, &format!("{QUOTAS}/q")).await;
     assert_eq!(quota["status"]["used"]["configmaps"], "10");
+}
+
+/// A server that counts quotas.
+fn counting() -> Server {
+    Server::builder()
+        .plain()
+        .with_namespace_content()
+        .in_process()
+}
+
+/// Waits until a quota says that so much of `what` is used.
+async fn used(service: &Service, what: &str, amount: &str) {
+    let mut seen = Value::Null;
+    // Each look lets the count run; a count is a handful of polls.
+    for _ in 0..10_000 {
+        seen = get(service, &format!("{QUOTAS}/q")).await.1;
+        if seen["status"]["used"][what] == amount {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+    panic!("{what} is not {amount}: {}", seen["status"]);
+}
+
+#[tokio::test]
+async fn s16_what_is_deleted_or_has_ended_may_be_used_again() {
+    let server = counting();
+    let service = server.service();
+    let hard = json!({"configmaps": "2", "pods": "1", "count/deployments.apps": "3"});
+    let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": hard}});
+    assert_eq!(send(&service, Method::POST, QUOTAS, quota).await.0, 201);
+    // The namespace's own map counts.
+    used(&service, "configmaps", "1").await;
+    let (_, quota) = get(&service, &format!("{QUOTAS}/q")).await;
+    assert_eq!(quota["status"]["hard"], hard);
+    let map = |name: &str| json!({"metadata": {"name": name}});
+    assert_eq!(send(&service, Method::POST, MAPS, map("a")).await.0, 201);
+    assert_eq!(send(&service, Method::POST, MAPS, map("b")).await.0, 403);
+    let path = format!("{MAPS}/a");
+    let gone = send(&service, Method::DELETE, &path, Value::Null).await;
+    assert_eq!(gone.0, 200);
+    used(&service, "configmaps", "1").await;
+    assert_eq!(send(&service, Method::POST, MAPS, map("b")).await.0, 201);
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = |name: &str| json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    assert_eq!(send(&service, Method::POST, pods, pod("a")).await.0, 201);
+    assert_eq!(send(&service, Method::POST, pods, pod("b")).await.0, 403);
+    let (_, mut ended) = get(&service, &format!("{pods}/a")).await;
+    ended["status"]["phase"] = "Succeeded".into();
+    let path = format!("{pods}/a/status");
+    assert_eq!(send(&service, Method::PUT, &path, ended).await.0, 200);
+    used(&service, "pods", "0").await;
+    assert_eq!(send(&service, Method::POST, pods, pod("b")).await.0, 201);
+    // A quota that is changed is counted again.
+    let (_, mut quota) = get(&service, &format!("{QUOTAS}/q")).await;
+    quota["spec"]["hard"] = json!({"configmaps": "5", "count/pods": "9"});
+    let path = format!("{QUOTAS}/q");
+    assert_eq!(send(&service, Method::PUT, &path, quota).await.0, 200);
+    used(&service, "count/pods", "2").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_count_among_writers_never_lets_a_quota_be_exceeded() {
+    let server = counting();
+    let service = server.service();
+    let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"configmaps": "10"}}});
+    assert_eq!(send(&service, Method::POST, QUOTAS, quota).await.0, 201);
+    used(&service, "configmaps", "1").await;
+    let writers = (0..16).map(|writer| {
+        let service = server.service();
+        tokio::spawn(async move {
+            for round in 0..30 {
+                let name = format!("m{writer}-{round}");
+                let map = json!({"metadata": {"name": name}});
+                let made = send(&service, Method::POST, MAPS, map).await.0;
+                let (_, maps) = get(&service, MAPS).await;
+                let count = maps["items"].as_array().unwrap().len();
+                assert!(count <= 10, "{count} maps");
+                if made == 201 {
+                    let path = format!("{MAPS}/{name}");
+                    let gone = send(&service, Method::DELETE, &path, Value::Null).await;
+                    assert_eq!(gone.0, 200);
+                }
+            }
+        })
+    });
+    for writer in join_all(writers).await {
+        writer.unwrap();
+    }
+    used(&service, "configmaps", "1").await;
 }

@@ -13,10 +13,10 @@ use serde_json::Value;
 use crate::object::quantity::Quantity;
 
 /// Amounts by the names of resources.
-pub(super) type Amounts = BTreeMap<String, Quantity>;
+pub(crate) type Amounts = BTreeMap<String, Quantity>;
 
 /// Reads amounts by name. A value that is no quantity is left out: validation refuses it.
-pub(super) fn read(of: &Value) -> Amounts {
+pub(crate) fn read(of: &Value) -> Amounts {
     let entries = of.as_object().into_iter().flatten();
     let parsed =
         entries.filter_map(|(name, amount)| Some((name.clone(), amount.as_str()?.parse().ok()?)));

@@ -19,7 +19,7 @@
 //!
 //! Upstream: `kubernetes:plugin/pkg/admission`.
 
-mod amounts;
+pub(crate) mod amounts;
 mod classes;
 mod limits;
 mod priority;
@@ -27,7 +27,7 @@ pub(crate) mod quota;
 mod refusals;
 mod runtime_class;
 mod tolerations;
-mod usage;
+pub(crate) mod usage;
 
 use std::sync::Arc;
 

@@ -57,7 +57,9 @@ impl<'a> Reserved<'a> {
 
     /// Keeps the reservation: the object is stored.
     pub(crate) fn keep(mut self) {
-        self.taken.clear();
+        for (quota, usage) in self.taken.drain(..) {
+            self.state.quota_counts.release(quota.key(), &usage);
+        }
     }
 }
 
@@ -65,6 +67,7 @@ impl Drop for Reserved<'_> {
     fn drop(&mut self) {
         for (quota, usage) in std::mem::take(&mut self.taken) {
             give_back(self.state, &quota, &usage);
+            self.state.quota_counts.release(quota.key(), &usage);
         }
     }
 }
@@ -105,9 +108,11 @@ pub(crate) fn reserve<'a>(
             if question.dry_run {
                 continue;
             }
+            state.quota_counts.reserve(quota.key(), &delta);
             match put(state, &quota, &delta) {
                 true => reserved.taken.push((quota, delta)),
                 false => {
+                    state.quota_counts.release(quota.key(), &delta);
                     is_lost = true;
                     break;
                 }
@@ -210,7 +215,7 @@ fn put(state: &State, quota: &Stored, delta: &Amounts) -> bool {
             .map_or(*amount, |before| before.plus(*amount));
         next["status"]["used"][name.as_str()] = Value::from(sum.to_string());
     }
-    write(state, quota, next)
+    write(state, quota, next, MANAGER)
 }
 
 /// Takes a usage from a quota again, unless the quota is another one by now.
@@ -228,20 +233,21 @@ fn give_back(state: &State, judged: &Stored, usage: &Amounts) {
             let left = used.minus(*amount).max(Quantity::default());
             next["status"]["used"][name.as_str()] = Value::from(left.to_string());
         }
-        if write(state, &quota, next) {
+        if write(state, &quota, next, MANAGER) {
             return;
         }
     }
     tracing::warn!(quota = key, "a usage could not be taken from a quota again");
 }
 
-fn write(state: &State, quota: &Stored, mut next: Value) -> bool {
+/// Writes the status of a quota, if it is still as it was read.
+pub(crate) fn write(state: &State, quota: &Stored, mut next: Value, manager: &str) -> bool {
     let Found::Resource(resource) = state.registry.find("", "v1", SHELF) else {
         return false;
     };
     let writer = Writer {
         resource: &resource,
-        manager: MANAGER,
+        manager,
         now: state.clock.now(),
         meter: &Meter::endless(),
     };

@@ -19,19 +19,38 @@ use crate::resource::ResourceInfo;
 const COMPUTE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
 /// Returns whether an update of this resource may add usage.
-pub(super) fn grows(resource: &ResourceInfo) -> bool {
+pub(crate) fn grows(resource: &ResourceInfo) -> bool {
     resource.is_core("services") || resource.is_core("persistentvolumeclaims")
 }
 
-/// The usage of an object.
-pub(super) fn of(resource: &ResourceInfo, object: &Value) -> Amounts {
-    let mut usage = Amounts::new();
-    let one = Quantity::units(1);
-    let counted = match resource.group.as_str() {
+/// The name under which quotas count objects of a resource.
+pub(crate) fn count_name(resource: &ResourceInfo) -> String {
+    match resource.group.as_str() {
         "" => format!("count/{}", resource.plural),
         group => format!("count/{}.{group}", resource.plural),
-    };
-    usage.insert(counted, one);
+    }
+}
+
+/// Returns whether a quota counts more of a resource than its objects.
+pub(crate) fn has_measures(resource: &ResourceInfo) -> bool {
+    [
+        "configmaps",
+        "persistentvolumeclaims",
+        "pods",
+        "replicationcontrollers",
+        "resourcequotas",
+        "secrets",
+        "services",
+    ]
+    .iter()
+    .any(|plural| resource.is_core(plural))
+}
+
+/// The usage of an object.
+pub(crate) fn of(resource: &ResourceInfo, object: &Value) -> Amounts {
+    let mut usage = Amounts::new();
+    let one = Quantity::units(1);
+    usage.insert(count_name(resource), one);
     if !resource.group.is_empty() {
         return usage;
     }
@@ -128,7 +147,7 @@ pub(super) fn unspecified(pod: &Value, limited: &[&str]) -> Option<String> {
 
 /// Returns whether a quota's scopes cover an object. Scopes are about pods only, so that a quota with
 /// scopes covers no other object.
-pub(super) fn is_in_scope(spec: &Value, resource: &ResourceInfo, object: &Value) -> bool {
+pub(crate) fn is_in_scope(spec: &Value, resource: &ResourceInfo, object: &Value) -> bool {
     let scopes = spec["scopes"].as_array().into_iter().flatten();
     let mut terms: Vec<(&str, &str, Vec<&str>)> = scopes
         .filter_map(|scope| Some((scope.as_str()?, "Exists", Vec::new())))

@@ -12,6 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::Now;
+use super::pod_status::{quality_of_service, scheduling_gated};
 use super::rule::Action;
 use crate::object::quantity::Quantity;
 use crate::object::{at, metadata, text};
@@ -47,6 +48,7 @@ pub(super) fn named(name: &str) -> Option<Action> {
         "template_generation" => template_generation,
         "template_uncounted" => template_uncounted,
         "template_labels" => template_labels,
+        "scheduling_gated" => return Some(Action::CallNow(scheduling_gated)),
         "job_selector" => return Some(Action::CallNow(job_selector)),
         "pending_since" => return Some(Action::CallNow(pending_since)),
         _ => return None,
@@ -226,35 +228,6 @@ fn empty_volume(volume: &mut Value) {
         && !volume.keys().any(|name| name != "name")
     {
         volume.insert("emptyDir".to_owned(), json!({}));
-    }
-}
-
-fn quality_of_service(pod: &mut Value) {
-    pod["status"]["qosClass"] = Value::from(class(pod));
-}
-
-/// QoS class of a pod: guaranteed if all limits are set and requests equal them, best effort if
-/// neither is set. Zero amounts count as unset.
-pub(crate) fn class(pod: &Value) -> &'static str {
-    let (mut asks, mut is_guaranteed) = (false, true);
-    for list in ["containers", "initContainers"] {
-        let containers = at(pod, &["spec", list]).and_then(Value::as_array);
-        for container in containers.into_iter().flatten() {
-            for of in ["cpu", "memory"] {
-                let amount = |kind: &str| {
-                    let amount = text(container, &["resources", kind, of]).parse::<Quantity>();
-                    amount.ok().filter(|amount| !amount.is_zero())
-                };
-                let (request, limit) = (amount("requests"), amount("limits"));
-                asks |= request.is_some() || limit.is_some();
-                is_guaranteed &= limit.is_some() && (request.is_none() || request == limit);
-            }
-        }
-    }
-    match (asks, is_guaranteed) {
-        (false, _) => "BestEffort",
-        (true, true) => "Guaranteed",
-        (true, false) => "Burstable",
     }
 }
 

@@ -17,6 +17,7 @@
 //! `PrepareForCreate` of the strategies.
 
 pub(crate) mod functions;
+pub(crate) mod pod_status;
 mod rule;
 mod table;
 

@@ -1,0 +1,154 @@
+//! The addresses of services as objects: an IPAddress for each, as long as the service has it.
+//!
+//! ```text
+//! service written ─▶ IPAddress NAME = its address, parentRef = the service       service gone ─▶ gone
+//! ```
+//!
+//! Upstream: `kubernetes:pkg/registry/core/service/ipallocator/cidrallocator.go`.
+
+use std::net::IpAddr;
+
+use serde_json::{Value, json};
+
+use crate::object::{at, metadata, text};
+use crate::resource::{Found, ResourceInfo};
+use crate::state::State;
+use crate::storage::{Draft, Expect, Stored};
+
+/// The group and version of the objects.
+const GROUP: (&str, &str) = ("networking.k8s.io", "v1");
+const PLURAL: &str = "ipaddresses";
+
+/// Makes or removes the addresses of a service that was written.
+pub(super) fn follow(state: &State, resource: &ResourceInfo, service: &Stored) {
+    if !resource.is_core("services") {
+        return;
+    }
+    let Found::Resource(addresses) = state.registry.find(GROUP.0, GROUP.1, PLURAL) else {
+        return;
+    };
+    let had = service.value();
+    let now = state.store.get(resource.shelf, service.key());
+    let now = now.filter(|now| now.uid() == service.uid());
+    let held = now.as_ref().map(|now| now.value());
+    if let Some(held) = &held {
+        for address in of(held) {
+            make(state, &addresses, &address, held);
+        }
+    }
+    for address in of(&had) {
+        let is_held = held
+            .as_ref()
+            .is_some_and(|held| of(held).any(|one| one == address));
+        if !is_held {
+            drop_of(state, &addresses, &address, &had);
+        }
+    }
+}
+
+/// Makes the addresses of all services, when a server starts.
+pub(crate) fn adopt(state: &State) {
+    let Found::Resource(services) = state.registry.find("", "v1", "services") else {
+        return;
+    };
+    for service in state.store.view(services.shelf).snapshot.iter() {
+        follow(state, &services, service);
+    }
+}
+
+/// The addresses of a service.
+fn of(service: &Value) -> impl Iterator<Item = IpAddr> {
+    let all = at(service, &["spec", "clusterIPs"]).and_then(Value::as_array);
+    all.into_iter()
+        .flatten()
+        .filter_map(|address| address.as_str()?.parse().ok())
+}
+
+fn parent(service: &Value) -> Value {
+    json!({
+        "resource": "services",
+        "namespace": text(service, &["metadata", "namespace"]),
+        "name": text(service, &["metadata", "name"]),
+    })
+}
+
+fn make(state: &State, addresses: &ResourceInfo, address: &IpAddr, service: &Value) {
+    let name = address.to_string();
+    if state.store.get(addresses.shelf, &name).is_some() {
+        return;
+    }
+    let family = match address {
+        IpAddr::V4(_) => "IPv4",
+        IpAddr::V6(_) => "IPv6",
+    };
+    let object = json!({
+        "metadata": {
+            "name": name,
+            "uid": uuid::Uuid::new_v4().to_string(),
+            "creationTimestamp": metadata::time(state.clock.now()),
+            "labels": {
+                "ipaddress.kubernetes.io/ip-family": family,
+                "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
+            },
+        },
+        "spec": {"parentRef": parent(service)},
+    });
+    if let Some(draft) = Draft::new(&addresses.fields, object) {
+        // Another request may have been faster: then it is there.
+        drop(state.store.put(addresses.shelf, draft, Expect::Absent));
+    }
+}
+
+/// Removes an address, if it is this service's.
+fn drop_of(state: &State, addresses: &ResourceInfo, address: &IpAddr, service: &Value) {
+    let name = address.to_string();
+    let Some(stored) = state.store.get(addresses.shelf, &name) else {
+        return;
+    };
+    if stored.value()["spec"]["parentRef"] == parent(service) {
+        let expect = Expect::Revision(stored.revision());
+        drop(state.store.remove(addresses.shelf, &name, expect));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http::{Method, Request};
+    use serde_json::{Value, json};
+
+    use crate::{Server, Service};
+
+    async fn ask(service: &Service, method: Method, path: &str, body: Value) -> Value {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", "application/json")
+            .body(Bytes::from(body.to_string()))
+            .unwrap();
+        let reply = service.call(request).await;
+        let body = reply.into_body().collect().await.unwrap();
+        serde_json::from_slice(&body).unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_address_is_an_object_while_a_service_has_it() {
+        let server = Server::builder().plain().in_process();
+        let service = server.service();
+        let services = "/api/v1/namespaces/default/services";
+        let object = json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 1}]}});
+        let first = "/apis/networking.k8s.io/v1/ipaddresses/10.96.0.1";
+        let first = ask(&service, Method::GET, first, Value::Null).await;
+        assert_eq!(first["spec"]["parentRef"]["name"], "kubernetes", "{first}");
+        let made = ask(&service, Method::POST, services, object).await;
+        let address = made["spec"]["clusterIP"].as_str().unwrap();
+        let path = format!("/apis/networking.k8s.io/v1/ipaddresses/{address}");
+        let found = ask(&service, Method::GET, &path, Value::Null).await;
+        let parent = json!({"resource": "services", "namespace": "default", "name": "s"});
+        assert_eq!(found["spec"]["parentRef"], parent, "{found}");
+        let of = format!("{services}/s");
+        ask(&service, Method::DELETE, &of, Value::Null).await;
+        let gone = ask(&service, Method::GET, &path, Value::Null).await;
+        assert_eq!(gone["code"], 404, "{gone}");
+    }
+}
