@@ -1,0 +1,281 @@
+//! A story told to a server with controllers, and what watches see.
+//!
+//! ```text
+//! Story ──requests, at their times──▶ TestServer with controllers ──watches──▶ changes of each step
+//!                                          └─ pods ──▶ Kubelet ──▶ statuses
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::StreamExt;
+use kinform_controlplane::{ControllerName, Selection};
+use kinform_testkit::TestServer;
+use kube_client::Client;
+use kube_core::WatchEvent;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep_until};
+
+use super::kubelet::Kubelet;
+use super::recording::{Change, Step, Story};
+
+/// The group versions that serve the resources of the stories.
+const GROUPS: [(&str, &[&str]); 8] = [
+    (
+        "/api/v1",
+        &[
+            "configmaps",
+            "endpoints",
+            "events",
+            "namespaces",
+            "nodes",
+            "persistentvolumeclaims",
+            "persistentvolumes",
+            "pods",
+            "resourcequotas",
+            "secrets",
+            "serviceaccounts",
+            "services",
+        ],
+    ),
+    (
+        "/apis/apps/v1",
+        &[
+            "controllerrevisions",
+            "daemonsets",
+            "deployments",
+            "replicasets",
+            "statefulsets",
+        ],
+    ),
+    ("/apis/batch/v1", &["cronjobs", "jobs"]),
+    ("/apis/discovery.k8s.io/v1", &["endpointslices"]),
+    ("/apis/autoscaling/v2", &["horizontalpodautoscalers"]),
+    ("/apis/policy/v1", &["poddisruptionbudgets"]),
+    ("/apis/networking.k8s.io/v1", &["ipaddresses"]),
+    ("/apis/storage.k8s.io/v1", &["storageclasses"]),
+];
+
+fn path_of(resource: &str) -> String {
+    let group = GROUPS.iter().find(|(_, all)| all.contains(&resource));
+    let (group, _) = group.unwrap_or_else(|| panic!("{resource} is not among the groups"));
+    format!("{group}/{resource}")
+}
+
+/// Sends a request; returns status code and body.
+pub(super) async fn request(
+    client: &Client,
+    method: &str,
+    path: &str,
+    content_type: &str,
+    body: &Value,
+) -> (u16, Value) {
+    let body = match body {
+        Value::Null => Vec::new(),
+        body => body.to_string().into_bytes(),
+    };
+    let request = http::Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", content_type)
+        .header("user-agent", "kubectl/v1.37.1")
+        .body(kube_client::client::Body::from(body));
+    let reply = client.send(request.unwrap()).await.unwrap();
+    let code = reply.status().as_u16();
+    let body = reply.into_body().collect_bytes().await.unwrap();
+    (code, serde_json::from_slice(&body).unwrap_or_default())
+}
+
+/// A step that the recorder let rest; its end may come later here, as times of the API are whole seconds.
+const LONG: Duration = Duration::from_secs(2);
+const GRACE: Duration = Duration::from_millis(1_200);
+
+type Seen = Arc<Mutex<Vec<Change>>>;
+
+/// Follows a resource from now on.
+async fn follow(client: Client, resource: String, seen: Seen, kubelet: Option<Kubelet>) {
+    let path = format!("{}?watch=true&resourceVersion=0", path_of(&resource));
+    let request = http::Request::get(path).body(Vec::new()).unwrap();
+    let events = client.request_events::<Value>(request).await.unwrap();
+    tokio::spawn(async move {
+        let mut events = std::pin::pin!(events);
+        while let Some(event) = events.next().await {
+            let (kind, object) = match event.unwrap() {
+                WatchEvent::Added(object) => ("ADDED", object),
+                WatchEvent::Modified(object) => ("MODIFIED", object),
+                WatchEvent::Deleted(object) => ("DELETED", object),
+                WatchEvent::Bookmark(_) => continue,
+                WatchEvent::Error(error) => panic!("{resource}: {error:?}"),
+            };
+            if let Some(kubelet) = kubelet.as_ref().filter(|_| kind != "DELETED") {
+                kubelet.see(&object);
+            }
+            seen.lock().unwrap().push(Change {
+                resource: resource.clone(),
+                kind: kind.to_owned(),
+                object,
+            });
+        }
+    });
+}
+
+/// Makes the two nodes of the recording.
+async fn join(client: &Client) {
+    for name in ["node-a", "node-b"] {
+        let zone = format!("z-{}", &name[5..]);
+        let node = json!({"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name,
+            "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
+            "topology.kubernetes.io/zone": zone}}});
+        let json = "application/json";
+        request(client, "POST", "/api/v1/nodes", json, &node).await;
+        let now = k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
+        let now = now.to_string();
+        let room = json!({"cpu": "4", "memory": "8Gi", "pods": "110"});
+        let status = json!({"status": {"capacity": room, "allocatable": room,
+            "addresses": [{"type": "InternalIP", "address": "192.168.0.7"},
+                {"type": "Hostname", "address": name}],
+            "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady",
+                "message": "kubelet is posting ready status",
+                "lastHeartbeatTime": now, "lastTransitionTime": now}]}});
+        let merge = "application/merge-patch+json";
+        let path = format!("/api/v1/nodes/{name}/status");
+        let (code, reply) = request(client, "PATCH", &path, merge, &status).await;
+        assert_eq!(code, 200, "{reply}");
+        // A node that joins is not ready, says the server; who takes that back is another controller.
+        let ready = json!({"spec": {"taints": null}});
+        let path = format!("/api/v1/nodes/{name}");
+        request(client, "PATCH", &path, merge, &ready).await;
+    }
+}
+
+/// Makes what the recorder made without recording it.
+async fn prepare(client: &Client, story: &Story) {
+    if story.namespace == "cp-scheduling" {
+        let class = json!({"metadata": {"name": "cp-high"}, "value": 1000});
+        let path = "/apis/scheduling.k8s.io/v1/priorityclasses";
+        request(client, "POST", path, "application/json", &class).await;
+    }
+}
+
+/// Names and uids of the recording, and what they are here.
+fn here(told: &[Change], seen: &[Change], text: &str) -> String {
+    let mut text = text.to_owned();
+    let key = |change: &Change| {
+        let meta = &change.object["metadata"];
+        let name = meta["generateName"].as_str().or(meta["name"].as_str());
+        // Hashes of templates are of another kind here.
+        let depth = name.unwrap().matches('-').count();
+        (
+            change.resource.clone(),
+            depth,
+            meta["generateName"].is_string(),
+        )
+    };
+    let mut ours: BTreeMap<_, Vec<&Value>> = BTreeMap::new();
+    let added = |change: &&Change| change.kind == "ADDED";
+    for change in seen.iter().filter(added) {
+        ours.entry(key(change))
+            .or_default()
+            .push(&change.object["metadata"]);
+    }
+    let mut counts: BTreeMap<_, usize> = BTreeMap::new();
+    for change in told.iter().filter(added) {
+        let (meta, key) = (&change.object["metadata"], key(change));
+        let candidates = ours.get(&key).map(Vec::as_slice).unwrap_or_default();
+        let is_named = |other: &&&Value| other["name"] == meta["name"];
+        let other = if key.2 {
+            let count = counts.entry(key).or_default();
+            *count += 1;
+            candidates.get(*count - 1)
+        } else {
+            candidates.iter().rev().find(is_named)
+        };
+        let Some(other) = other else { continue };
+        for field in ["uid", "name"] {
+            let (from, to) = (
+                meta[field].as_str().unwrap(),
+                other[field].as_str().unwrap(),
+            );
+            if from != to {
+                text = text.replace(from, to);
+            }
+        }
+    }
+    text
+}
+
+/// Tells a story. Returns its steps with what was seen here, and refusals that differ.
+pub(super) async fn tell(story: &Story) -> (Vec<Vec<Change>>, Vec<String>) {
+    let names = ControllerName::ALL.into_iter();
+    let names: Selection = names
+        .filter(|name| *name != ControllerName::Kubelet)
+        .collect();
+    let api = TestServer::start()
+        .in_process()
+        .without_lag()
+        .with(kinform_apiserver::Builder::with_kubelets)
+        .with_selected_controllers(names);
+    let api = api.await.unwrap();
+    let client = api.client();
+    join(&client).await;
+    prepare(&client, story).await;
+    let seen = Seen::default();
+    let kubelet = Kubelet::new(client.clone());
+    let mut resources = story.resources();
+    resources.retain(|resource| !resource.ends_with("policies") && resource != "clusterroles");
+    if !resources.iter().any(|resource| resource == "pods") {
+        resources.push("pods".to_owned());
+    }
+    for resource in resources {
+        let kubelet = (resource == "pods").then(|| kubelet.clone());
+        follow(client.clone(), resource, seen.clone(), kubelet).await;
+    }
+    let began = Instant::now();
+    let (mut steps, mut refusals) = (Vec::new(), Vec::new());
+    let all = story.steps.iter().flat_map(|step| step.changes.clone());
+    let told: Vec<Change> = all.collect();
+    let mut taken = 0;
+    sleep_until(began + Duration::from_millis(100)).await;
+    let mut began = Instant::now();
+    let initial = seen.lock().unwrap().len();
+    let mut before = Duration::ZERO;
+    for (at, step) in story.steps.iter().enumerate() {
+        if step.at - before > LONG {
+            began += GRACE;
+        }
+        before = step.at;
+        sleep_until(began + step.at).await;
+        if at > 0 {
+            taken = take(&seen, initial, taken, &mut steps);
+        }
+        let Step { act, .. } = step;
+        let (path, body) = {
+            let seen = seen.lock().unwrap();
+            let body = here(&told, &seen, &act.body.to_string());
+            (
+                here(&told, &seen, &act.path),
+                serde_json::from_str(&body).unwrap(),
+            )
+        };
+        let (code, reply) = request(&client, &act.method, &path, &act.content_type, &body).await;
+        if code != act.status {
+            refusals.push(format!(
+                "step {at}: {path}: {code} {reply}, there {}",
+                act.status
+            ));
+        }
+    }
+    sleep_until(began + story.end + Duration::from_secs(1)).await;
+    take(&seen, initial, taken, &mut steps);
+    api.stop().await;
+    (steps, refusals)
+}
+
+/// Takes what was seen since the step before.
+fn take(seen: &Seen, initial: usize, taken: usize, steps: &mut Vec<Vec<Change>>) -> usize {
+    let seen = seen.lock().unwrap();
+    let from = initial + taken;
+    steps.push(seen[from..].to_vec());
+    seen.len() - initial
+}
