@@ -74,6 +74,17 @@ pub(crate) struct DemoArgs {
 }
 
 /// The output at the end of the demo.
+/// The players of nodes and pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KubeletMode {
+    /// The kubelet of --controllers: by a script of annotations
+    Scripted,
+    /// Another program, such as kwok: deleted pods wait for it
+    External,
+    /// Nobody: a deleted pod is gone at once
+    None,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DemoOutput {
     /// One JSON object on stdout
@@ -130,6 +141,14 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "NAMES", num_args = 0..=1, require_equals = true,
           default_missing_value = "*")]
     pub(crate) controllers: Option<Selection>,
+    /// Choose who plays the nodes and ends deleted pods; default: the kubelet of --controllers
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHO",
+        requires_if("scripted", "controllers")
+    )]
+    pub(crate) kubelet: Option<KubeletMode>,
     /// Seed a cluster with this many pods
     #[arg(long, value_name = "N")]
     pub(crate) pods: Option<usize>,

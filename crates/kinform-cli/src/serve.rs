@@ -16,10 +16,10 @@ use std::process::Stdio;
 use std::sync::{Mutex, Once, PoisonError};
 
 use kinform_apiserver::{DataDir, Record, Seed, Server, SyncMode};
-use kinform_controlplane::ControllerName;
+use kinform_controlplane::{ControllerName, Selection};
 use tokio::process::Command;
 
-use crate::args::ServeArgs;
+use crate::args::{KubeletMode, ServeArgs};
 use crate::controllers;
 use crate::exit::{Ending, Failure};
 use crate::files;
@@ -62,7 +62,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Ending, Failure> {
     }
     let settled = server.settled().await;
     settled.map_err(|status| Failure::new(status.message))?;
-    let running = controllers::start(&server, args.controllers.as_ref()).await?;
+    let running = controllers::start(&server, selection(&args).as_ref()).await?;
     // Faults begin here, so the requests that filled the server met none.
     for rule in &args.fault {
         server.faults().inject(rule.clone());
@@ -100,6 +100,23 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Ending, Failure> {
     stopped.and(ending)
 }
 
+/// The controllers to run: with a kubelet only if it is the one that plays the nodes.
+fn selection(args: &ServeArgs) -> Option<Selection> {
+    let selection = args.controllers.clone()?;
+    Some(match args.kubelet {
+        None | Some(KubeletMode::Scripted) => selection,
+        Some(KubeletMode::External | KubeletMode::None) => {
+            selection.without(ControllerName::Kubelet)
+        }
+    })
+}
+
+/// Returns whether a deleted pod waits for a kubelet.
+fn has_kubelets(args: &ServeArgs) -> bool {
+    let is_ours = || selection(args).is_some_and(|all| all.has(ControllerName::Kubelet));
+    args.kubelet == Some(KubeletMode::External) || is_ours()
+}
+
 async fn start(args: &ServeArgs) -> Result<(Server, Existing), Failure> {
     let mut builder = Server::builder().listen(args.listen).admin_path();
     let mut existing = Existing::Refused;
@@ -130,11 +147,11 @@ async fn start(args: &ServeArgs) -> Result<(Server, Existing), Failure> {
             .token_file(&text)
             .map_err(|error| Failure::new(format!("token file {shown}: {error}")))?;
     }
-    if let Some(selection) = &args.controllers {
+    if args.controllers.is_some() {
         builder = builder.with_namespace_content();
-        if selection.has(ControllerName::Kubelet) {
-            builder = builder.with_kubelets();
-        }
+    }
+    if has_kubelets(args) {
+        builder = builder.with_kubelets();
     }
     if args.keep_inert {
         builder = builder.keep_inert_objects();
@@ -256,5 +273,34 @@ impl TemporaryFile {
 impl Drop for TemporaryFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::args::{Cli, Command as Words};
+
+    #[test]
+    fn whoever_plays_the_nodes_ends_deleted_pods() {
+        let check = |words: &[&str], plays: bool, ends: bool| {
+            let words = [&["kinform", "serve"][..], words].concat();
+            let Words::Serve(args) = Cli::try_parse_from(words).unwrap().command.unwrap() else {
+                panic!("it is another command");
+            };
+            let kubelet = selection(&args).is_some_and(|all| all.has(ControllerName::Kubelet));
+            assert_eq!((kubelet, has_kubelets(&args)), (plays, ends), "{args:?}");
+        };
+        check(&[], false, false);
+        check(&["--controllers"], true, true);
+        check(&["--controllers", "--kubelet=scripted"], true, true);
+        check(&["--controllers=deployment"], false, false);
+        check(&["--controllers", "--kubelet=external"], false, true);
+        check(&["--kubelet=external"], false, true);
+        check(&["--controllers", "--kubelet=none"], false, false);
+        let alone = Cli::try_parse_from(["kinform", "serve", "--kubelet=scripted"]);
+        assert!(alone.is_err(), "nobody would play the nodes");
     }
 }

@@ -30,6 +30,7 @@
 mod clock;
 mod deployment;
 mod endpoint_slice;
+mod endpoints;
 mod frame;
 mod json;
 mod kubelet;

@@ -18,7 +18,7 @@ use kube_client::Client;
 use crate::frame::{self, Frame};
 use crate::registry::{ControllerName, Selection};
 use crate::scheduler::WithoutNodes;
-use crate::{deployment, endpoint_slice, kubelet, replica_set, scheduler};
+use crate::{deployment, endpoint_slice, endpoints, kubelet, replica_set, scheduler};
 
 /// The time in which informers must have their first lists.
 pub(crate) const SYNC_WITHIN: Duration = Duration::from_secs(30);
@@ -33,7 +33,9 @@ pub fn users() -> &'static [&'static str] {
         kubelet::USER,
         scheduler::USER,
         "system:serviceaccount:kube-system:deployment-controller",
+        "system:serviceaccount:kube-system:endpoint-controller",
         "system:serviceaccount:kube-system:endpointslice-controller",
+        "system:serviceaccount:kube-system:endpointslicemirroring-controller",
         "system:serviceaccount:kube-system:replicaset-controller",
     ]
 }
@@ -92,6 +94,10 @@ impl ControlPlane {
             }
             ControllerName::EndpointSlice => {
                 self.reconcilers.push(endpoint_slice::controller(&frame)?);
+            }
+            ControllerName::Endpoints => self.reconcilers.push(endpoints::controller(&frame)),
+            ControllerName::EndpointSliceMirroring => {
+                self.reconcilers.push(endpoints::mirroring(&frame)?);
             }
             ControllerName::Scheduler => {
                 let client = frame.client_of(scheduler::USER);

@@ -100,6 +100,14 @@ pub(crate) fn is_ready(pod: &Pod) -> bool {
     condition(pod, "Ready").is_some_and(|ready| ready.status == "True")
 }
 
+/// The time at which a pod became ready, or no longer was.
+pub(crate) fn readiness_changed(pod: &Pod) -> Option<Timestamp> {
+    condition(pod, "Ready")?
+        .last_transition_time
+        .as_ref()
+        .map(|time| time.0)
+}
+
 /// The time since which the pod is ready.
 pub(crate) fn ready_since(pod: &Pod) -> Option<Timestamp> {
     let ready = condition(pod, "Ready").filter(|ready| ready.status == "True")?;

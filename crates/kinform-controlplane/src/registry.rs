@@ -19,6 +19,10 @@ pub enum ControllerName {
     ReplicaSet,
     /// Keeps the endpoints of Services.
     EndpointSlice,
+    /// Keeps the deprecated Endpoints of Services.
+    Endpoints,
+    /// Mirrors Endpoints of others in EndpointSlices.
+    EndpointSliceMirroring,
     /// Binds pods to nodes.
     Scheduler,
     /// Plays nodes and their pods.
@@ -27,10 +31,12 @@ pub enum ControllerName {
 
 impl ControllerName {
     /// All controllers.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::Deployment,
         Self::ReplicaSet,
         Self::EndpointSlice,
+        Self::Endpoints,
+        Self::EndpointSliceMirroring,
         Self::Scheduler,
         Self::Kubelet,
     ];
@@ -42,6 +48,8 @@ impl ControllerName {
             Self::Deployment => "deployment",
             Self::ReplicaSet => "replicaset",
             Self::EndpointSlice => "endpointslice",
+            Self::Endpoints => "endpoints",
+            Self::EndpointSliceMirroring => "endpointslicemirroring",
             Self::Scheduler => "scheduler",
             Self::Kubelet => "kubelet",
         }
@@ -57,6 +65,13 @@ impl Selection {
     #[must_use]
     pub fn all() -> Self {
         Self(ControllerName::ALL.into())
+    }
+
+    /// The same controllers but one.
+    #[must_use]
+    pub fn without(mut self, name: ControllerName) -> Self {
+        self.0.remove(&name);
+        self
     }
 
     /// Returns whether a controller is selected.
@@ -120,11 +135,16 @@ mod tests {
         let some: Selection = "deployment, replicaset".parse().unwrap();
         assert!(some.has(ControllerName::Deployment) && !some.has(ControllerName::Kubelet));
         assert_eq!("*".parse(), Ok(Selection::all()));
+        assert!(
+            !some
+                .without(ControllerName::Deployment)
+                .has(ControllerName::Deployment)
+        );
         let error = "deployment,statefulset".parse::<Selection>().unwrap_err();
         assert_eq!(
             error.to_string(),
             "there is no controller \"statefulset\"; there are deployment, replicaset, \
-             endpointslice, scheduler, kubelet"
+             endpointslice, endpoints, endpointslicemirroring, scheduler, kubelet"
         );
         assert!("".parse::<Selection>().is_err());
     }

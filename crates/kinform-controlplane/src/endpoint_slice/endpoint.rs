@@ -61,7 +61,7 @@ pub(super) fn endpoint(
 }
 
 /// The address of a pod in a family.
-fn address<'p>(pod: &'p Pod, family: &str) -> Option<&'p str> {
+pub(crate) fn address<'p>(pod: &'p Pod, family: &str) -> Option<&'p str> {
     let ips = pod.status.as_ref()?.pod_ips.as_deref()?;
     let is_of_family = |ip: &&str| {
         let ip: Option<IpAddr> = ip.parse().ok();
@@ -72,7 +72,7 @@ fn address<'p>(pod: &'p Pod, family: &str) -> Option<&'p str> {
 
 /// The ports of a Service as a pod serves them; those that the pod does not name are left out.
 /// `null` if the Service has none.
-pub(super) fn ports(service: &Value, pod: &Pod) -> Value {
+pub(crate) fn ports(service: &Value, pod: &Pod) -> Value {
     let Some(ports) = service.pointer("/spec/ports").and_then(Value::as_array) else {
         return Value::Null;
     };

@@ -4,12 +4,12 @@
 //! Service + pods that it selects + their nodes' zones + its slices ─▶ plan (pure) ─▶ create, replace, delete
 //! ```
 //!
-//! Slices of deleted Services go by their owner. Endpoints, which are deprecated, are not written.
+//! Slices of deleted Services go by their owner. Endpoints are another controller's.
 //!
 //! Upstream counterpart: `kubernetes:pkg/controller/endpointslice`,
 //! `k8s.io/endpointslice:reconciler.go`.
 
-mod endpoint;
+pub(crate) mod endpoint;
 mod plan;
 
 use std::sync::Arc;
@@ -67,14 +67,14 @@ pub(crate) fn controller(frame: &Frame) -> Result<Reconciler, Error> {
 }
 
 /// Returns whether a Service's selector selects a pod. A Service without one selects none.
-fn selects(service: &Value, pod: &Obj<Pod>) -> bool {
+pub(crate) fn selects(service: &Value, pod: &Obj<Pod>) -> bool {
     let selector = texts(service, "/spec/selector");
     let has = |(key, value): (&String, &String)| pod.label(key).as_deref() == Some(value);
     !selector.is_empty() && selector.iter().all(has)
 }
 
 /// The Services that select a pod.
-fn services_of(services: &Informer<Value>, pod: &Obj<Pod>) -> Vec<Enqueue> {
+pub(crate) fn services_of(services: &Informer<Value>, pod: &Obj<Pod>) -> Vec<Enqueue> {
     let services = services.snapshot();
     let namespace = pod.namespace().unwrap_or_default();
     let all = services.in_namespace(namespace);

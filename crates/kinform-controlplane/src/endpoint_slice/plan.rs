@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::endpoint::{endpoint, ports};
 use crate::json::{annotate, canonical, name, remove, set, text, texts};
-use crate::pods::{owner_reference, ready_since};
+use crate::pods::{owner_reference, readiness_changed};
 
 /// BOUND: endpoints of one slice, as upstream's default.
 const ENDPOINTS_MAX: usize = 100;
@@ -96,7 +96,13 @@ fn of_one(
             endpoints: Vec::new(),
         });
         let uid = pod.metadata.uid.clone().unwrap_or_default();
-        let changed = ready_since(pod).map(crate::clock::stamp);
+        let is_known = |slice: &Value| {
+            slice["endpoints"]
+                .as_array()
+                .is_some_and(|all| all.contains(&endpoint))
+        };
+        let changed = readiness_changed(pod).filter(|_| !slices.iter().any(is_known));
+        let changed = changed.map(crate::clock::stamp);
         group.endpoints.push((uid, endpoint, changed));
     }
     let mut writes = Vec::new();
@@ -149,7 +155,6 @@ impl Kept {
         }
     }
 
-    /// A slice that loses its endpoints.
     /// The write of the slice, unless it is as it was.
     fn write(self, service: &Value) -> Option<Write> {
         let is_new = name(&self.before).is_empty();
