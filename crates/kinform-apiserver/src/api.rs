@@ -9,6 +9,7 @@
 //!
 //! Upstream: `apiserver:pkg/server/config.go` (the chain of handlers).
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use kinform_api::Status;
 
 use crate::access::{Caller, User};
 use crate::actions;
-use crate::admission::Warnings;
+use crate::admission::{Annotations, Warnings};
 use crate::budget::{self, Budget, Deadline, Meter, late};
 use crate::clock;
 use crate::controllers::initial::flow::{self, Asked};
@@ -100,6 +101,7 @@ pub(crate) async fn answer(
                     let work = carry_out(state, &head, &query, route, verb, (body, &user));
                     let mut reply = work.await;
                     reply.headers_mut().extend(flow);
+                    entry.annotate(reply.extensions_mut().remove());
                     reply
                 }
                 Err(status) => reply::status(&status, encoding),
@@ -137,6 +139,7 @@ fn record(state: &State, head: &Parts, route: &Route, watch: bool) -> (&'static 
         controller: None,
         code: 0,
         bytes: 0,
+        annotations: BTreeMap::new(),
         time: state.clock.now(),
         started: clock::instant(),
         ended: None,
@@ -366,6 +369,7 @@ async fn write_or_act(
             body,
             meter: Meter::until(deadline),
             warnings: Warnings::default(),
+            annotations: Annotations::default(),
         };
         return Ok(act(state, target, &request).await);
     }
@@ -386,6 +390,7 @@ async fn write_or_act(
             body,
             meter: Meter::until(deadline),
             warnings: Warnings::default(),
+            annotations: Annotations::default(),
         };
         act(&state, &target, &request).await
     });
@@ -435,6 +440,10 @@ async fn act(state: &Arc<State>, target: &Target, request: &WriteRequest<'_>) ->
     let encoding = negotiate::error_encoding(request.headers);
     let mut reply = reply.unwrap_or_else(|status| reply::status(&status, encoding));
     reply::warn_of_all(&mut reply, &request.warnings.take());
+    let annotations = request.annotations.take();
+    if !annotations.is_empty() {
+        reply.extensions_mut().insert(annotations);
+    }
     reply
 }
 

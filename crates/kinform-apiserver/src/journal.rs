@@ -12,7 +12,7 @@
 //! bounded in bytes, and the texts of senders without a valid credential are cut.
 
 use std::any::Any;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::clock;
@@ -52,6 +52,8 @@ pub struct Record {
     pub code: u16,
     /// The bytes of the body that the client has read, before compression of the connection.
     pub bytes: u64,
+    /// Annotations that admission has for an audit log: `pod-security.kubernetes.io/enforce-policy`, ..
+    pub annotations: BTreeMap<String, String>,
     /// The time of its arrival, by the server's clock.
     pub time: Timestamp,
     /// The instant of its arrival, for measuring durations.
@@ -84,20 +86,28 @@ impl Record {
     fn weight(&self) -> usize {
         let name = |name: &Option<String>| name.as_ref().map_or(0, String::len);
         let texts = self.resource.len() + self.query.len();
-        size_of::<Self>() + texts + name(&self.namespace) + name(&self.name)
+        let annotations = self.annotations.iter();
+        let annotations: usize = annotations
+            .map(|(key, value)| key.len() + value.len())
+            .sum();
+        size_of::<Self>() + texts + name(&self.namespace) + name(&self.name) + annotations
     }
 
     /// Returns the record as a JSON object: `verb`, `resource`, `namespace`, `name`, `query`,
-    /// `code`, `bytes`, `time` (of its arrival, RFC 3339) and `seconds` (its duration, null while
-    /// it is under way).
+    /// `code`, `bytes`, `time` (of its arrival, RFC 3339), `seconds` (its duration, null while it is
+    /// under way) and `annotations`, if there are any.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let seconds = self.ended.map(|ended| (ended - self.started).as_secs_f64());
-        json!({
+        let mut shown = json!({
             "verb": self.verb, "resource": self.resource, "namespace": self.namespace,
             "name": self.name, "query": self.query, "code": self.code, "bytes": self.bytes,
             "time": self.time.to_string(), "seconds": seconds,
-        })
+        });
+        if !self.annotations.is_empty() {
+            shown["annotations"] = json!(self.annotations);
+        }
+        shown
     }
 }
 
@@ -122,6 +132,25 @@ impl Ring {
     fn push(&mut self, weight: usize, record: Arc<Mutex<Record>>) {
         self.bytes += weight;
         self.records.push_back(record);
+        self.shrink();
+    }
+
+    /// Adds annotations to a record, if it is still in the ring.
+    fn annotate(&mut self, record: &Arc<Mutex<Record>>, annotations: BTreeMap<String, String>) {
+        // Most likely one of the last.
+        let mut all = self.records.iter().rev();
+        let is_kept = all.any(|of| Arc::ptr_eq(of, record));
+        let mut record = locked(record);
+        let before = record.weight();
+        record.annotations = annotations;
+        if is_kept {
+            self.bytes += record.weight() - before;
+            drop(record);
+            self.shrink();
+        }
+    }
+
+    fn shrink(&mut self) {
         while self.records.len() > KEPT || self.bytes > KEPT_BYTES {
             let Some(oldest) = self.records.pop_front() else {
                 return;
@@ -223,6 +252,13 @@ impl Entry {
         self.measured = Some(Box::new(measured));
     }
 
+    /// Adds annotations, if there are any. Called at most once.
+    pub(crate) fn annotate(&self, annotations: Option<BTreeMap<String, String>>) {
+        if let Some(annotations) = annotations {
+            self.journal.ring().annotate(&self.record, annotations);
+        }
+    }
+
     pub(crate) fn answered(&self, code: u16) {
         locked(&self.record).code = code;
     }
@@ -257,6 +293,7 @@ mod tests {
             controller: None,
             code: 0,
             bytes: 0,
+            annotations: BTreeMap::new(),
             time: Timestamp::UNIX_EPOCH,
             started: clock::instant(),
             ended: None,
@@ -282,6 +319,23 @@ mod tests {
             journal.begin(record(String::new()));
         }
         assert_eq!(journal.records().len(), KEPT);
+    }
+
+    #[test]
+    fn annotations_count_as_bytes_of_their_record() {
+        let journal = Arc::new(Journal::default());
+        for at in 0..100 {
+            let entry = journal.begin(record(at.to_string()));
+            let annotations = BTreeMap::from([("k".to_owned(), "v".repeat(1 << 20))]);
+            entry.annotate(Some(annotations));
+        }
+        let records = journal.records();
+        let bytes: usize = records.iter().map(Record::weight).sum();
+        assert!(bytes <= KEPT_BYTES && records.len() == 15, "{bytes}");
+        assert_eq!(bytes, journal.ring().bytes);
+        let last = records.last().unwrap().to_json();
+        assert_eq!(last["query"], "99");
+        assert!(last["annotations"]["k"].as_str().unwrap().starts_with('v'));
     }
 
     #[test]

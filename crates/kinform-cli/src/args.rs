@@ -125,7 +125,7 @@ pub(crate) struct ServeArgs {
     /// never uses them; without this, it refuses them, and --load skips them with a line each
     #[arg(long)]
     pub(crate) keep_inert: bool,
-    /// Turn compiled-in admission plugins on, or off by -NAME (LimitRanger, ResourceQuota, ..); -*
+    /// Turn compiled-in admission plugins on, or off by -NAME (LimitRanger, PodSecurity, ..); -*
     /// turns all of them off
     #[arg(long, allow_hyphen_values = true, value_name = "NAME,-NAME")]
     pub(crate) admission: Option<AdmissionPlugins>,

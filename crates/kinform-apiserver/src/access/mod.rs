@@ -40,7 +40,7 @@ pub(crate) use self::attributes::{Attributes, ResourceRef};
 pub use self::credential::TokenFileError;
 pub(crate) use self::credential::{Tokens, same};
 pub(crate) use self::decision::{Decision, forbidden};
-pub(crate) use self::service_account::{AUDIENCE, Bound, Claim, Signer, TokenError};
+pub(crate) use self::service_account::{AUDIENCE, Bound, Claim, Signer, TokenError, TokenSecret};
 pub use self::user::User;
 
 /// Paths that the anonymous user may read.

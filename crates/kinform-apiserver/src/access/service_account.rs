@@ -13,7 +13,7 @@
 use std::sync::OnceLock;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD as BASE64};
 use jiff::Timestamp;
 use rcgen::{KeyPair, SigningKey as _};
 use serde_json::{Value, json};
@@ -25,6 +25,12 @@ use crate::storage::Store;
 /// The issuer of the tokens, and their audience if the request names no other.
 pub(crate) const AUDIENCE: &str = "https://kubernetes.default.svc";
 const PRIVATE: &str = "kubernetes.io";
+/// The issuer of tokens that secrets hold, and their claims.
+const OF_SECRETS: &str = "kubernetes/serviceaccount";
+const NAMESPACE: &str = "kubernetes.io/serviceaccount/namespace";
+const SECRET: &str = "kubernetes.io/serviceaccount/secret.name";
+const ACCOUNT: &str = "kubernetes.io/serviceaccount/service-account.name";
+const ACCOUNT_UID: &str = "kubernetes.io/serviceaccount/service-account.uid";
 const HEADER: &str = r#"{"alg":"EdDSA","kid":"kinform"}"#;
 /// BOUND: the size of a token in bytes; longer ones are invalid.
 const LONGEST: usize = 16 << 10;
@@ -54,6 +60,16 @@ pub(crate) struct Bound {
     pub(crate) what: &'static str,
     pub(crate) name: String,
     pub(crate) uid: String,
+}
+
+/// The contents of a token that a secret holds.
+#[derive(Debug)]
+pub(crate) struct TokenSecret<'a> {
+    pub(crate) namespace: &'a str,
+    pub(crate) secret: &'a str,
+    pub(crate) account: &'a str,
+    /// The UID of the account.
+    pub(crate) uid: &'a str,
 }
 
 /// The reason why a token is not accepted.
@@ -113,6 +129,27 @@ impl Signer {
             "sub": format!("system:serviceaccount:{}:{}", claim.namespace, claim.name),
         });
         payload[PRIVATE] = private;
+        self.signed(&payload)
+    }
+
+    /// Signs the token of a secret, which does not expire. Returns `None` if there is no key.
+    pub(crate) fn sign_secret(&self, of: &TokenSecret<'_>) -> Option<String> {
+        let mut payload = json!({
+            "iss": OF_SECRETS,
+            "sub": format!("system:serviceaccount:{}:{}", of.namespace, of.account),
+        });
+        for (claim, value) in [
+            (NAMESPACE, of.namespace),
+            (SECRET, of.secret),
+            (ACCOUNT, of.account),
+            (ACCOUNT_UID, of.uid),
+        ] {
+            payload[claim] = Value::from(value);
+        }
+        self.signed(&payload)
+    }
+
+    fn signed(&self, payload: &Value) -> Option<String> {
         let payload = BASE64.encode(payload.to_string());
         let signed = format!("{}.{payload}", BASE64.encode(HEADER));
         let signature = self.key()?.sign(signed.as_bytes()).ok()?;
@@ -128,6 +165,9 @@ impl Signer {
         now: Timestamp,
     ) -> Result<(User, Vec<String>), TokenError> {
         let payload = self.open(token).ok_or(TokenError::Invalid)?;
+        if payload["iss"] == OF_SECRETS {
+            return of_secret(store, token, audiences, &payload);
+        }
         let number = |name| payload.get(name).and_then(Value::as_i64);
         let now = now.as_second();
         if number("exp").is_none_or(|end| end <= now) {
@@ -199,6 +239,37 @@ impl Signer {
         }
         serde_json::from_slice(&BASE64.decode(payload).ok()?).ok()
     }
+}
+
+/// Returns the user of a token that a secret holds. Its audience is this server.
+fn of_secret(
+    store: &Store,
+    token: &str,
+    audiences: &[&str],
+    payload: &Value,
+) -> Result<(User, Vec<String>), TokenError> {
+    if !audiences.contains(&AUDIENCE) {
+        return Err(TokenError::Refused(format!(
+            "token audiences {:?} is invalid for the target audiences {audiences:?}",
+            [AUDIENCE]
+        )));
+    }
+    let claim = |name| text(payload, &[name]);
+    let (namespace, account) = (claim(NAMESPACE), claim(ACCOUNT));
+    let key = format!("{namespace}/{}", claim(SECRET));
+    let secret = store.get(store.shelf("secrets"), &key).map(|of| of.value());
+    let is_held = secret.is_some_and(|secret| {
+        let held = STANDARD.decode(text(&secret, &["data", "token"]));
+        !metadata::is_terminating(&secret) && held.is_ok_and(|held| same(&held, token.as_bytes()))
+    });
+    if !is_held {
+        let why = "Token has been invalidated".to_owned();
+        return Err(TokenError::Refused(why));
+    }
+    let uid = claim(ACCOUNT_UID);
+    still_there(store, "serviceaccounts", (namespace, account), uid)?;
+    let user = User::service_account(namespace, account).with_uid(uid);
+    Ok((user.authenticated(), vec![AUDIENCE.to_owned()]))
 }
 
 impl std::fmt::Debug for Signer {

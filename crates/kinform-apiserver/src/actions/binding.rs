@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use kinform_api::{FieldError, GroupResource, Status};
 use serde_json::{Value, json};
 
-use super::Act;
+use super::{Act, Owners};
 use crate::http::body::Body;
 use crate::object::{at, metadata, text};
 use crate::resource::{Found, ResourceInfo};
@@ -22,7 +22,8 @@ use crate::write::update::other_uid;
 /// Binds a pod.
 pub(super) async fn bind(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
     let kind = ["", "v1", "Binding"];
-    let binding = act.admitted_create(kind, act.body(kind)?).await?;
+    let body = act.body_owned(kind, Owners::Recorded)?;
+    let binding = act.admitted_create(kind, body, |_| {}).await?;
     let said = text(&binding, &["metadata", "name"]);
     let name = match act.target.name.as_deref() {
         Some(name) if name != said => {

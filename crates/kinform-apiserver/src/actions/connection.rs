@@ -19,9 +19,13 @@ use crate::http::query::Query;
 /// The refusal of a policy or a webhook.
 pub(super) async fn admit(act: &Act<'_>) -> Result<(), Box<Status>> {
     let part = act.target.subresource.as_deref().unwrap_or_default();
-    let (kind, object) = options(&act.target.resource.kind, part, act.request.query);
+    let (kind, mut object) = options(&act.target.resource.kind, part, act.request.query);
+    let path = &act.target.proxied;
+    if part == "proxy" && !path.is_empty() {
+        object["path"] = Value::from(path.as_str());
+    }
     let asked = (Operation::Connect, Value::Null);
-    act.admitted(["", "v1", &kind], asked, object)
+    act.admitted(["", "v1", &kind], asked, object, |_| {})
         .await
         .map(drop)
 }

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use kinform_api::{Status, StatusCause, reason};
 use serde_json::{Value, json};
 
-use super::Act;
+use super::{Act, Owners};
 use crate::controllers::follow;
 use crate::http::body::Body;
 use crate::object::label_selector::label_selector;
@@ -34,16 +34,14 @@ const DISRUPTED: usize = 2000;
 
 /// Evicts a pod.
 pub(super) async fn evict(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
-    let eviction = act.body(["policy", "v1", "Eviction"]).or_else(|error| {
-        act.body(["policy", "v1beta1", "Eviction"])
-            .map_err(|_| error)
-    })?;
+    let body = |version| act.body_owned(["policy", version, "Eviction"], Owners::Recorded);
+    let eviction = body("v1").or_else(|error| body("v1beta1").map_err(|_| error))?;
     if text(&eviction, &["metadata", "name"]) != act.name() {
         let message = "name in URL does not match name in Eviction object";
         return Err(Box::new(Status::bad_request(message)));
     }
     let eviction = act
-        .admitted_create(["policy", "v1", "Eviction"], eviction)
+        .admitted_create(["policy", "v1", "Eviction"], eviction, |_| {})
         .await?;
     let given = at(&eviction, &["deleteOptions"]).cloned();
     let mut options = DeleteOptions::from_value(&given.unwrap_or_else(|| json!({})))?;

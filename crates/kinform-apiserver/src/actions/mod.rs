@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use http::header::CONTENT_TYPE;
 use http::{Method, Response, StatusCode};
-use kinform_api::{Scope, Status};
+use kinform_api::Status;
 use serde_json::Value;
 
 use crate::access::review;
@@ -30,6 +30,7 @@ use crate::http::body::Body;
 use crate::http::negotiate;
 use crate::http::reply;
 use crate::http::route::Target;
+use crate::object::metadata;
 use crate::resource::{ResourceInfo, Shape};
 use crate::state::State;
 use crate::storage::Stored;
@@ -134,11 +135,6 @@ impl Act<'_> {
     }
 
     /// Parses the body as an object of another kind than the resource's.
-    fn body(&self, kind: [&str; 3]) -> Result<Value, Box<Status>> {
-        self.body_owned(kind, Owners::Unrecorded)
-    }
-
-    /// Like `body`; the caller chooses whether the object has managed fields.
     fn body_owned(
         &self,
         [group, version, kind]: [&str; 3],
@@ -170,22 +166,39 @@ impl Act<'_> {
             // A default belongs to the field manager that sent the object.
             body["spec"]["expirationSeconds"] = Value::from(service_account_token::HOUR);
         }
+        if let Some(namespace) = self.target.namespace.as_deref() {
+            let members = metadata::of(&mut body);
+            let place = members.entry("namespace").or_insert(Value::Null);
+            if place.as_str().unwrap_or_default().is_empty() {
+                *place = Value::from(namespace);
+            }
+        }
         if owners == Owners::Recorded {
             write::own_fields(&context, &mut body);
+            let owners = metadata::of(&mut body).get_mut("managedFields");
+            let owners = owners.and_then(Value::as_array_mut);
+            if let Some(part) = self.target.subresource.as_deref() {
+                for entry in owners.into_iter().flatten() {
+                    entry["subresource"] = Value::from(part);
+                }
+            }
         }
         Ok(body)
     }
 
-    /// Asks admission about the object of a request; returns it as admission changed it.
+    /// Asks admission about the object of a request; returns it as admission changed it. It is
+    /// completed after it was changed, and before it is checked.
     async fn admitted(
         &self,
         [group, version, kind]: [&str; 3],
         (operation, options): (Operation, Value),
         mut object: Value,
+        complete: impl FnOnce(&mut Value),
     ) -> Result<Value, Box<Status>> {
         let resource = &self.target.resource;
         let subresource = self.target.subresource.as_deref().unwrap_or_default();
         if !admission::asks(self.state, resource, (subresource, operation)) {
+            complete(&mut object);
             return Ok(object);
         }
         object["apiVersion"] = Value::from(match group {
@@ -206,10 +219,12 @@ impl Act<'_> {
             dry_run: self.request.query.get("dryRun").is_some(),
             meter: &self.request.meter,
             warnings: &self.request.warnings,
+            annotations: &self.request.annotations,
         };
         if let Some(changed) = admission::mutate(&question, object.clone(), None).await? {
             object = changed;
         }
+        complete(&mut object);
         let objects = Objects {
             object: Some(&object),
             old: None,
@@ -223,10 +238,15 @@ impl Act<'_> {
     }
 
     /// Asks admission about a create of an object that is not stored itself.
-    async fn admitted_create(&self, kind: [&str; 3], object: Value) -> Result<Value, Box<Status>> {
+    async fn admitted_create(
+        &self,
+        kind: [&str; 3],
+        object: Value,
+        complete: impl FnOnce(&mut Value),
+    ) -> Result<Value, Box<Status>> {
         let options = of_query(self.request.query, Operation::Create);
-        self.admitted(kind, (Operation::Create, options), object)
-            .await
+        let asked = (Operation::Create, options);
+        self.admitted(kind, asked, object, complete).await
     }
 
     /// Reply that contains an object.
@@ -266,11 +286,7 @@ impl Act<'_> {
             "selfsubjectrulesreviews" | "selfsubjectreviews" => Owners::Unrecorded,
             _ => Owners::Recorded,
         };
-        let mut body = self.body_owned(kind, owners)?;
-        if resource.scope == Scope::Namespaced {
-            let namespace = self.target.namespace.as_deref().unwrap_or_default();
-            body["metadata"]["namespace"] = Value::from(namespace);
-        }
+        let body = self.body_owned(kind, owners)?;
         let state = self.state;
         let user = self.request.user;
         let answer = review::answer(&state.access, &state.store, user, self.target, body)?;

@@ -8,9 +8,9 @@
 //! `pkg/apis/authentication/validation`.
 
 use http::Response;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use kinform_api::{FieldError, GroupKind, GroupResource, Status};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Act, Owners};
 use crate::access::{AUDIENCE, Bound, Claim};
@@ -24,12 +24,8 @@ pub(super) const HOUR: i64 = 3600;
 
 /// Issues a token.
 pub(super) async fn make(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
-    let mut request = act.body_owned(KIND, Owners::Recorded)?;
-    let mut owners = metadata::of(&mut request).remove("managedFields");
-    for entry in owners.iter_mut().filter_map(Value::as_array_mut).flatten() {
-        entry["subresource"] = Value::from("token");
-    }
-    act.object()?;
+    let request = act.body_owned(KIND, Owners::Recorded)?;
+    let account = act.object()?;
     let said = text(&request, &["metadata", "name"]);
     if !said.is_empty() && said != act.name() {
         let message = format!(
@@ -38,7 +34,18 @@ pub(super) async fn make(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
         );
         return Err(Box::new(Status::bad_request(message)));
     }
-    let request = act.admitted_create(KIND, request).await?;
+    let now = act.state.clock.now();
+    let complete = |request: &mut Value| {
+        for (name, value) in described(&account, now) {
+            request["metadata"][name] = value;
+        }
+        let audiences = audiences(request);
+        let spec = &mut request["spec"];
+        spec["audiences"] = json!(audiences);
+        spec["boundObjectRef"] = spec["boundObjectRef"].take();
+        request["status"] = json!({"token": "", "expirationTimestamp": null});
+    };
+    let mut request = act.admitted_create(KIND, request, complete).await?;
     // Read now: it may be another one than before admission was asked.
     let account = act.object()?;
     let seconds = at(&request, &["spec", "expirationSeconds"])
@@ -47,8 +54,9 @@ pub(super) async fn make(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
     check_time(seconds)?;
     let audiences = audiences(&request);
     let wanted = at(&request, &["spec", "boundObjectRef"]).filter(|of| !of.is_null());
-    let bound = wanted.map(|of| bound(act, &account, of)).transpose()?;
-    let now = act.state.clock.now();
+    let wanted = wanted.cloned();
+    let bound = wanted.as_ref().map(|of| bound(act, &account, of));
+    let bound = bound.transpose()?;
     let claim = Claim {
         namespace: account.namespace().unwrap_or_default(),
         name: account.name(),
@@ -67,17 +75,13 @@ pub(super) async fn make(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
     let end = now
         .checked_add(SignedDuration::from_secs(seconds))
         .unwrap_or(now);
+    let owners = metadata::of(&mut request).remove("managedFields");
     let mut answer = json!({
-        "metadata": {
-            "name": account.name(),
-            "namespace": account.namespace(),
-            "uid": account.uid(),
-            "creationTimestamp": metadata::time(now),
-        },
+        "metadata": Map::from_iter(described(&account, now).map(|(key, of)| (key.to_owned(), of))),
         "spec": {
             "audiences": audiences,
             "expirationSeconds": seconds,
-            "boundObjectRef": wanted.cloned().unwrap_or(Value::Null),
+            "boundObjectRef": wanted,
         },
         "status": {"token": token, "expirationTimestamp": metadata::time(end)},
     });
@@ -85,6 +89,16 @@ pub(super) async fn make(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
         answer["metadata"]["managedFields"] = owners;
     }
     act.shown(KIND, answer)
+}
+
+/// The metadata that a request for a token gets from its account.
+fn described(account: &Stored, now: Timestamp) -> [(&'static str, Value); 4] {
+    [
+        ("name", Value::from(account.name())),
+        ("namespace", Value::from(account.namespace())),
+        ("uid", Value::from(account.uid())),
+        ("creationTimestamp", metadata::time(now)),
+    ]
 }
 
 /// The audiences of a request; without one, that of this server.

@@ -34,7 +34,7 @@ mod webhook;
 use kinform_api::Status;
 use serde_json::Value;
 
-pub(crate) use self::question::{Kind, Objects, Operation, Question, Warnings};
+pub(crate) use self::question::{Annotations, Kind, Objects, Operation, Question, Warnings};
 use crate::resource::ResourceInfo;
 use crate::state::State;
 

@@ -9,6 +9,7 @@
 //!
 //! Upstream: `kubernetes/apiserver:pkg/admission/{attributes,interfaces}.go`.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
@@ -87,6 +88,8 @@ pub(crate) struct Question<'a> {
     pub(crate) meter: &'a Meter,
     /// Warnings for the client, whether the request is admitted or not.
     pub(crate) warnings: &'a Warnings,
+    /// Annotations of the request's record.
+    pub(crate) annotations: &'a Annotations,
 }
 
 impl std::fmt::Debug for Question<'_> {
@@ -137,6 +140,23 @@ impl Warnings {
 
     /// Takes the warnings, in the order in which they were added.
     pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Annotations that admission has for the record of one request, as for an audit log.
+#[derive(Debug, Default)]
+pub(crate) struct Annotations(Mutex<BTreeMap<String, String>>);
+
+impl Annotations {
+    /// Sets an annotation; the first value of a key stays.
+    pub(crate) fn set(&self, key: String, value: String) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.entry(key).or_insert(value);
+    }
+
+    /// Takes the annotations.
+    pub(crate) fn take(&self) -> BTreeMap<String, String> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

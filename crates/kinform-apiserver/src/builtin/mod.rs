@@ -8,7 +8,7 @@
 //! These modules know neither requests nor the storage.
 //!
 //! * `defaults/`: default values; `status.rs`, `strategy.rs`: status, generation and kept fields;
-//! * `validation/`: the checks of each kind; `names.rs`: names and generated ones;
+//! * `validation/`: the checks of each kind; `warnings.rs`: deprecated members; `names.rs`: names and generated ones;
 //! * `strategic_merge/`: the patch that knows types;
 //! * `deletion.rs`: protected objects, finalizers and grace periods;
 //! * `subresources.rs`: ephemeral containers, resize and approval; `service_addresses.rs`:
@@ -27,3 +27,4 @@ pub(crate) mod strategic_merge;
 pub(crate) mod strategy;
 pub(crate) mod subresources;
 pub(crate) mod validation;
+pub(crate) mod warnings;

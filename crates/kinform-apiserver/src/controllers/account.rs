@@ -16,12 +16,14 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::account_token;
 use super::namespace::namespace;
+use super::put::put;
 use super::removal::is_terminating;
 use crate::object::metadata;
 use crate::resource::{Found, ResourceInfo};
 use crate::state::State;
-use crate::storage::{Draft, Expect, Stored};
+use crate::storage::Stored;
 
 const ACCOUNT: &str = "default";
 const AUTHORITY: &str = "kube-root-ca.crt";
@@ -31,6 +33,14 @@ const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the k
 
 /// Furnishes the namespace that was written, or whose content was.
 pub(super) fn follow(state: &State, resource: &ResourceInfo, object: &Stored) {
+    let Some(authority) = &state.namespace_authority else {
+        return;
+    };
+    if resource.is_core("secrets") {
+        account_token::secret_written(state, object, authority);
+    } else if resource.is_core("serviceaccounts") {
+        account_token::account_written(state, object);
+    }
     let is_content = |name: &str| object.name() == name;
     if resource.is_core("namespaces") {
         furnish(state, object.name());
@@ -44,8 +54,16 @@ pub(super) fn follow(state: &State, resource: &ResourceInfo, object: &Stored) {
 /// Furnishes all namespaces, when a server starts.
 pub(crate) fn furnish_all(state: &Arc<State>) {
     let shelf = state.store.shelf("namespaces");
+    let Some(authority) = &state.namespace_authority else {
+        return;
+    };
     for object in state.store.view(shelf).snapshot.iter() {
         furnish(state, object.name());
+    }
+    let secrets = state.store.shelf("secrets");
+    for secret in state.store.view(secrets).snapshot.iter() {
+        // The authority may be another one than at the last start.
+        account_token::secret_written(state, secret, authority);
     }
 }
 
@@ -87,10 +105,8 @@ fn ensure(state: &State, namespace: &str, plural: &str, mut object: Value) {
         metadata.insert("uid".to_owned(), uid.into());
         let now = metadata::time(state.clock.now());
         metadata.insert("creationTimestamp".to_owned(), now);
-        if let Some(draft) = Draft::new(&resource.fields, object) {
-            // Another request may have been faster: then it is there.
-            drop(state.store.put(resource.shelf, draft, Expect::Absent));
-        }
+        // Another request may have been faster: then it is there.
+        put(state, &resource, object, None);
         return;
     };
     let mut next = stored.value();
@@ -98,11 +114,8 @@ fn ensure(state: &State, namespace: &str, plural: &str, mut object: Value) {
         return;
     }
     next["data"] = object["data"].take();
-    if let Some(draft) = Draft::new(&resource.fields, next) {
-        // A faster writer is followed, too.
-        let expect = Expect::Revision(stored.revision());
-        drop(state.store.put(resource.shelf, draft, expect));
-    }
+    // A faster writer is followed, too.
+    put(state, &resource, next, Some(&stored));
 }
 
 #[cfg(test)]

@@ -9,10 +9,10 @@
 //!
 //! * `follow.rs`: the entry of the router; `effects.rs`: effects of a write by kind;
 //! * `definitions.rs`: definitions that are settled and taken away; `namespace.rs`: namespaces that
-//!   empty themselves; `removal.rs`: how both remove objects;
+//!   empty themselves; `removal.rs`: how both remove objects; `put.rs`: how objects are stored;
 //! * `initial/`: the objects that every cluster has from the start; `account.rs`: the content that
-//!   every namespace has; `quota.rs`: the counts of quotas; `addresses.rs`: addresses
-//!   of services as objects;
+//!   every namespace has; `account_token.rs`: secrets with tokens of accounts; `quota.rs`: the
+//!   counts of quotas; `addresses.rs`: addresses of services as objects;
 //! * `event_ttl.rs`: events that end an hour after their last write; `resume.rs`: the effects that
 //!   an earlier process began;
 //! * `garbage/`: the garbage collector; `restore.rs`: objects as another server had them.
@@ -20,6 +20,7 @@
 //! Upstream: `kubernetes/kubernetes:pkg/controller`, `apiextensions-apiserver:pkg/controller`.
 
 pub(crate) mod account;
+mod account_token;
 pub(crate) mod addresses;
 pub(crate) mod definitions;
 pub(crate) mod effects;
@@ -28,6 +29,7 @@ pub(crate) mod follow;
 pub(crate) mod garbage;
 pub(crate) mod initial;
 pub(crate) mod namespace;
+mod put;
 mod quota;
 mod removal;
 pub(crate) mod restore;

@@ -50,14 +50,17 @@ pub(super) fn follow(state: &Arc<State>, resource: &ResourceInfo, object: &Store
         return;
     };
     let is_gone = || state.store.get(resource.shelf, object.key()).is_none();
-    let has_ended = || {
+    // It has ended, or its resources were changed.
+    let is_less = || {
         let value = object.value();
         matches!(text(&value, &["status", "phase"]), "Succeeded" | "Failed")
+            || value["metadata"]["generation"].as_i64() > Some(1)
     };
-    let may_lower = resource.is_core(SHELF)
-        || usage::grows(resource)
+    let may_lower = ["persistentvolumeclaims", SHELF, "services"]
+        .iter()
+        .any(|plural| resource.is_core(plural))
         || is_gone()
-        || resource.is_core("pods") && has_ended();
+        || resource.is_core("pods") && is_less();
     if may_lower && !mutant!("S16") {
         count_soon(state, namespace);
     }

@@ -37,6 +37,8 @@ pub(crate) struct Target {
     pub(crate) namespace: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) subresource: Option<String>,
+    /// The path on the proxied server, for a proxy; `""` if the request has none.
+    pub(crate) proxied: String,
     /// Set if the path has the deprecated prefix of a watch.
     pub(crate) forced_watch: bool,
 }
@@ -83,7 +85,8 @@ pub(crate) fn route(registry: &Registry, path: &str) -> Route {
         return Route::Elsewhere;
     };
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-    match parts.as_slice() {
+    let ending = if path.ends_with('/') { "/" } else { "" };
+    let route = match parts.as_slice() {
         // The core group exists with any version; paths of other unknown groups are not found.
         ["api", version, ..] if *version != "v1" => Route::UnknownResource,
         ["api", version, rest @ ..] => resource_path(registry, "", version, rest),
@@ -91,6 +94,13 @@ pub(crate) fn route(registry: &Registry, path: &str) -> Route {
             resource_path(registry, group, version, rest)
         }
         _ => Route::Elsewhere,
+    };
+    match route {
+        Route::Target(target) if target.subresource.as_deref() == Some("proxy") => {
+            let proxied = format!("{}{ending}", target.proxied);
+            Route::Target(Target { proxied, ..target })
+        }
+        route => route,
     }
 }
 
@@ -105,12 +115,16 @@ fn resource_path(registry: &Registry, group: &str, version: &str, rest: &[&str])
         ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (Some(*namespace), rest),
         rest => (None, rest),
     };
+    let mut proxied = String::new();
     let (plural, name, subresource) = match rest {
         [plural] => (*plural, None, None),
         [plural, name] => (*plural, Some(*name), None),
         [plural, name, subresource] => (*plural, Some(*name), Some(*subresource)),
         // The rest is a path on the proxied server.
-        [plural, name, "proxy", ..] => (*plural, Some(*name), Some("proxy")),
+        [plural, name, "proxy", behind @ ..] => {
+            proxied = format!("/{}", behind.join("/"));
+            (*plural, Some(*name), Some("proxy"))
+        }
         _ => return Route::Elsewhere,
     };
     let resource = match registry.find(group, version, plural) {
@@ -137,6 +151,7 @@ fn resource_path(registry: &Registry, group: &str, version: &str, rest: &[&str])
         namespace: namespace.map(str::to_owned),
         name: name.map(str::to_owned),
         subresource: subresource.map(str::to_owned),
+        proxied,
         forced_watch,
     })
 }

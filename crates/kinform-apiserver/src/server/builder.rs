@@ -215,7 +215,8 @@ impl Builder {
         self
     }
 
-    /// Sets the compiled-in admission plugins; by default all are on.
+    /// Sets the compiled-in admission plugins; by default all are on, `ServiceAccount` only
+    /// [with the content of namespaces](Self::with_namespace_content).
     pub fn admission(mut self, plugins: AdmissionPlugins) -> Self {
         self.plugins = plugins;
         self
@@ -244,7 +245,8 @@ impl Builder {
     }
 
     /// Gives each namespace the content that it has in every cluster: ServiceAccount `default` and
-    /// ConfigMap `kube-root-ca.crt`, which is empty for plain HTTP. Quotas are counted then, too.
+    /// ConfigMap `kube-root-ca.crt`, which is empty for plain HTTP. Secrets for tokens of accounts are
+    /// filled in, and the admission plugin `ServiceAccount` is on. Quotas are counted.
     pub fn with_namespace_content(mut self) -> Self {
         self.has_namespace_content = true;
         self
@@ -399,7 +401,10 @@ impl Builder {
             quota_counts: QuotaCounts::default(),
             clock,
             hooks: self.hooks,
-            plugins: self.plugins,
+            plugins: match self.has_namespace_content {
+                true => self.plugins.with_namespace_content(),
+                false => self.plugins,
+            },
             webhooks: Derived::default(),
             policies: Derived::default(),
             limits: self.limits,

@@ -13,6 +13,8 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plugin {
     LimitRanger,
+    ServiceAccount,
+    PodSecurity,
     Priority,
     DefaultTolerationSeconds,
     DefaultStorageClass,
@@ -23,9 +25,11 @@ pub(crate) enum Plugin {
     ResourceQuota,
 }
 
-/// All plugins, with their names on a real server. All of them are on by default.
-const ALL: [(Plugin, &str); 9] = [
+/// All plugins, with their names on a real server.
+const ALL: [(Plugin, &str); 11] = [
     (Plugin::LimitRanger, "LimitRanger"),
+    (Plugin::ServiceAccount, "ServiceAccount"),
+    (Plugin::PodSecurity, "PodSecurity"),
     (Plugin::Priority, "Priority"),
     (Plugin::DefaultTolerationSeconds, "DefaultTolerationSeconds"),
     (Plugin::DefaultStorageClass, "DefaultStorageClass"),
@@ -42,31 +46,59 @@ const ALL: [(Plugin, &str); 9] = [
     (Plugin::ResourceQuota, "ResourceQuota"),
 ];
 
-/// The compiled-in admission plugins that are on. By default all are.
+/// The compiled-in admission plugins that are on. By default all are; `ServiceAccount` only where
+/// namespaces have their content ([`with_namespace_content`]), since a pod without an account is
+/// refused.
 ///
 /// Parsed from names between commas, as `LimitRanger,-ResourceQuota`: a name turns a plugin on, `-NAME`
 /// turns it off, `*` means all.
 ///
 /// Upstream: `--enable-admission-plugins`, `--disable-admission-plugins`.
+///
+/// [`with_namespace_content`]: crate::Builder::with_namespace_content
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// A bit for each plugin.
-pub struct AdmissionPlugins(u16);
+pub struct AdmissionPlugins {
+    /// A bit for each plugin that is on.
+    on: u16,
+    /// A bit for each plugin that was named.
+    named: u16,
+}
+
+/// The bits of all plugins.
+const EVERY: u16 = (1 << ALL.len()) - 1;
 
 impl Default for AdmissionPlugins {
     fn default() -> Self {
-        Self((1 << ALL.len()) - 1)
+        Self {
+            on: EVERY & !bit(Plugin::ServiceAccount),
+            named: 0,
+        }
     }
+}
+
+const fn bit(plugin: Plugin) -> u16 {
+    1 << plugin as u16
 }
 
 impl AdmissionPlugins {
     /// Returns no plugins.
     #[must_use]
     pub fn none() -> Self {
-        Self(0)
+        Self {
+            on: 0,
+            named: EVERY,
+        }
     }
 
     pub(crate) fn has(self, plugin: Plugin) -> bool {
-        self.0 & (1 << plugin as u16) != 0
+        self.on & bit(plugin) != 0
+    }
+
+    /// Turns on what needs the content of namespaces, unless it was named.
+    #[must_use]
+    pub(crate) fn with_namespace_content(mut self) -> Self {
+        self.on |= bit(Plugin::ServiceAccount) & !self.named;
+        self
     }
 }
 
@@ -90,18 +122,19 @@ impl FromStr for AdmissionPlugins {
         for word in words.split(',') {
             let name = word.strip_prefix('-').unwrap_or(word);
             let bits = match name {
-                "*" => Self::default().0,
+                "*" => EVERY,
                 name => match ALL.iter().find(|(_, of)| *of == name) {
-                    Some((plugin, _)) => 1 << *plugin as u16,
+                    Some((plugin, _)) => bit(*plugin),
                     None => {
                         let name = name.to_owned();
                         return Err(UnknownPlugin { name });
                     }
                 },
             };
+            plugins.named |= bits;
             match name.len() == word.len() {
-                true => plugins.0 |= bits,
-                false => plugins.0 &= !bits,
+                true => plugins.on |= bits,
+                false => plugins.on &= !bits,
             }
         }
         Ok(plugins)
@@ -123,6 +156,18 @@ mod tests {
         ] {
             assert_eq!(has(words, Plugin::Priority), has_priority, "{words}");
             assert_eq!(has(words, Plugin::ResourceQuota), has_quota, "{words}");
+        }
+        for (words, alone, with_content) in [
+            ("Priority", false, true),
+            ("ServiceAccount", true, true),
+            ("*", true, true),
+            ("-ServiceAccount", false, false),
+            ("-*", false, false),
+        ] {
+            let plugins: AdmissionPlugins = words.parse().unwrap();
+            assert_eq!(plugins.has(Plugin::ServiceAccount), alone, "{words}");
+            let plugins = plugins.with_namespace_content();
+            assert_eq!(plugins.has(Plugin::ServiceAccount), with_content, "{words}");
         }
         let unknown = "-Priority,Prio".parse::<AdmissionPlugins>().unwrap_err();
         let text = unknown.to_string();

@@ -154,9 +154,10 @@ impl Write<'_> {
             Some(_) => Operation::Update,
         };
         let resource = &self.target.resource;
-        let is_main = self.part == Part::Main;
-        let checks = is_main && plugins::checks(self.state.plugins, resource, operation);
-        let counts = is_main && quota::counts(self.state, operation);
+        let subresource = self.target.subresource.as_deref().unwrap_or_default();
+        let part = (subresource, operation);
+        let checks = plugins::checks(self.state.plugins, resource, part);
+        let counts = quota::counts(self.state, resource, part);
         let asks = self.asks_about(operation);
         let object = match (&outcome.action, &outcome.answer) {
             (Action::Create(object) | Action::Replace(object), _) => object,
@@ -255,6 +256,7 @@ impl Write<'_> {
             dry_run,
             meter: &self.request.meter,
             warnings: &self.request.warnings,
+            annotations: &self.request.annotations,
         }
     }
 

@@ -1,12 +1,13 @@
 //! Validation of content against definitions and schemas.
 //!
 //! ```text
-//! custom object -> its schema    definition -> its checks    built-in -> none: builtin/validation has them
+//! custom object -> its schema    definition -> its checks    built-in -> warnings: builtin/validation has the errors
 //! ```
 
 use serde_json::Value;
 
 use crate::budget::Meter;
+use crate::builtin::warnings;
 use crate::definition::{check, custom_object};
 use crate::object::part::Part;
 use crate::resource::{ResourceInfo, Shape};
@@ -24,7 +25,13 @@ pub(crate) fn content(
         (Shape::Custom(custom), Some(old)) => {
             custom_object::change(custom, part, (new, old), meter)
         }
-        (Shape::Builtin(_), _) if !resource.is_definition() => Said::default(),
+        (Shape::Builtin(_), old) if !resource.is_definition() => Said {
+            errors: Vec::new(),
+            warnings: match part {
+                Part::Main => warnings::warnings(resource, new, old),
+                _ => Vec::new(),
+            },
+        },
         (_, _) if part == Part::Status => Said {
             errors: check::status_errors(new),
             warnings: Vec::new(),

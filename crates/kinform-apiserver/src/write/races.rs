@@ -21,7 +21,7 @@ use super::attempt::Write;
 use super::request::WriteRequest;
 use super::{Action, Answer, Outcome};
 use crate::access::User;
-use crate::admission::Warnings;
+use crate::admission::{Annotations, Warnings};
 use crate::budget::Meter;
 use crate::controllers::follow;
 use crate::controllers::namespace::{Remains, conclude};
@@ -81,6 +81,7 @@ fn create(state: &Arc<State>, target: &Target) -> (u16, bool) {
             body: Bytes::new(),
             meter: Meter::endless(),
             warnings: Warnings::default(),
+            annotations: Annotations::default(),
         },
     };
     let object = json!({"metadata": {"name": "m", "namespace": "a", "uid": "u"}});

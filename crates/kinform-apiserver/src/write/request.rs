@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method};
 
 use crate::access::User;
-use crate::admission::Warnings;
+use crate::admission::{Annotations, Warnings};
 use crate::budget::Meter;
 use crate::http::query::Query;
 
@@ -20,4 +20,6 @@ pub(crate) struct WriteRequest<'a> {
     pub(crate) meter: Meter,
     /// Warnings for the client, whatever the reply.
     pub(crate) warnings: Warnings,
+    /// Annotations of the request's record.
+    pub(crate) annotations: Annotations,
 }

@@ -129,3 +129,48 @@ async fn a_count_among_writers_never_lets_a_quota_be_exceeded() {
     }
     used(&service, "configmaps", "1").await;
 }
+
+// kubernetes: TestPodsResize of the quota's and the limit ranger's integration tests
+#[tokio::test]
+async fn a_pod_is_resized_within_quotas_and_limits() {
+    const NAMESPACE: &str = "/api/v1/namespaces/default";
+    let (_server, service) = server().await;
+    let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"requests.cpu": "300m"}}});
+    assert_eq!(send(&service, Method::POST, QUOTAS, quota).await.0, 201);
+    let (_, mut quota) = get(&service, &format!("{QUOTAS}/q")).await;
+    quota["status"] = json!({"hard": {"requests.cpu": "300m"}, "used": {"requests.cpu": "0"}});
+    let path = format!("{QUOTAS}/q/status");
+    assert_eq!(send(&service, Method::PUT, &path, quota).await.0, 200);
+    let pod = |cpu: &str| {
+        json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i",
+            "resources": {"requests": {"cpu": cpu}, "limits": {"cpu": "1"}}}]}})
+    };
+    let pods = format!("{NAMESPACE}/pods");
+    assert_eq!(
+        send(&service, Method::POST, &pods, pod("100m")).await.0,
+        201
+    );
+    let range = json!({"metadata": {"name": "l"}, "spec": {"limits": [
+        {"type": "Container", "min": {"cpu": "50m"}}]}});
+    let path = format!("{NAMESPACE}/limitranges");
+    assert_eq!(send(&service, Method::POST, &path, range).await.0, 201);
+    let resize = async |cpu: &str| {
+        let path = format!("{pods}/p/resize");
+        let (_, mut pod) = get(&service, &format!("{pods}/p")).await;
+        pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!(cpu);
+        let (code, reply) = send(&service, Method::PUT, &path, pod).await;
+        (
+            code,
+            reply["message"].as_str().unwrap_or_default().to_owned(),
+        )
+    };
+    let refused = |why: &str| (403, format!("pods \"p\" is forbidden: {why}"));
+    let minimum = "minimum cpu usage per Container is 50m, but request is 10m";
+    assert_eq!(resize("10m").await, refused(minimum));
+    let quota = "exceeded quota: q, requested: requests.cpu=300m, used: requests.cpu=100m, \
+                 limited: requests.cpu=300m";
+    assert_eq!(resize("400m").await, refused(quota));
+    assert_eq!(resize("200m").await.0, 200);
+    let (_, quota) = get(&service, &format!("{QUOTAS}/q")).await;
+    assert_eq!(quota["status"]["used"]["requests.cpu"], "200m");
+}

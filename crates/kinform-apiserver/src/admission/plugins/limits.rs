@@ -4,7 +4,7 @@
 //! limit ranges of the namespace, by name ──▶ resources of a new pod, annotation ──▶ 403 in a list
 //! ```
 //!
-//! Only pods are looked at when they are created, and claims; no workload is.
+//! Pods are looked at when they are created or resized, and claims; no workload is.
 //!
 //! Upstream: `kubernetes:plugin/pkg/admission/limitranger`.
 
@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 use super::amounts::{self, Amounts, containers};
 use super::{forbidden, in_namespace};
 use crate::admission::{Objects, Question};
+use crate::object::metadata;
 use crate::object::quantity::Quantity;
 use crate::object::{at, text};
 
@@ -76,9 +77,11 @@ fn defaults(range: &Value, name: &str) -> Map<String, Value> {
     sorted.into_iter().collect()
 }
 
-/// Refuses a new pod with resources beyond the limits.
+/// Refuses a new pod, or one that is resized, with resources beyond the limits.
 pub(super) fn check_pod(question: &Question<'_>, objects: Objects<'_>) -> Result<(), Box<Status>> {
-    let Some(pod) = objects.object else {
+    // A pod that ends may be changed.
+    let ends = objects.old.is_some_and(metadata::is_terminating);
+    let Some(pod) = objects.object.filter(|_| !ends) else {
         return Ok(());
     };
     let mut errors = Vec::new();

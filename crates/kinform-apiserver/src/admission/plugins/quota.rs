@@ -72,10 +72,10 @@ impl Drop for Reserved<'_> {
     }
 }
 
-/// Returns whether a quota may count objects of this resource.
-pub(crate) fn counts(state: &State, operation: Operation) -> bool {
+/// Returns whether a quota may count an operation on this resource, or on this subresource of it.
+pub(crate) fn counts(state: &State, resource: &ResourceInfo, part: (&str, Operation)) -> bool {
     let store = &state.store;
-    matches!(operation, Operation::Create | Operation::Update)
+    usage::grows(resource, part)
         && state.plugins.has(Plugin::ResourceQuota)
         && !store.is_empty(store.shelf(SHELF))
 }
@@ -89,13 +89,13 @@ pub(crate) fn reserve<'a>(
     question: &Question<'_>,
     objects: Objects<'_>,
 ) -> Result<Reserved<'a>, Box<Status>> {
-    let Some(object) = objects.object.filter(|_| question.subresource.is_empty()) else {
+    let part = (question.subresource, question.operation);
+    let Some(object) = objects
+        .object
+        .filter(|_| counts(state, question.resource, part))
+    else {
         return Ok(Reserved::nothing(state));
     };
-    let is_update = question.operation == Operation::Update;
-    if is_update && !usage::grows(question.resource) || !counts(state, question.operation) {
-        return Ok(Reserved::nothing(state));
-    }
     for _ in 0..TRIES {
         let mut reserved = Reserved::nothing(state);
         let mut is_lost = false;

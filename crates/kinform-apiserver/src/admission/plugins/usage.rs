@@ -11,6 +11,7 @@
 use serde_json::Value;
 
 use super::amounts::{Amounts, containers, of_pod};
+use crate::admission::Operation;
 use crate::object::quantity::Quantity;
 use crate::object::{at, text};
 use crate::resource::ResourceInfo;
@@ -18,9 +19,16 @@ use crate::resource::ResourceInfo;
 /// The resources of containers that a quota counts, and their short names for requests.
 const COMPUTE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
-/// Returns whether an update of this resource may add usage.
-pub(crate) fn grows(resource: &ResourceInfo) -> bool {
-    resource.is_core("services") || resource.is_core("persistentvolumeclaims")
+/// Returns whether an operation on this resource, or on this subresource of it, may add usage.
+pub(super) fn grows(resource: &ResourceInfo, part: (&str, Operation)) -> bool {
+    match part {
+        ("", Operation::Create) => true,
+        ("", Operation::Update) => {
+            resource.is_core("services") || resource.is_core("persistentvolumeclaims")
+        }
+        ("resize", Operation::Update) => resource.is_core("pods"),
+        _ => false,
+    }
 }
 
 /// The name under which quotas count objects of a resource.

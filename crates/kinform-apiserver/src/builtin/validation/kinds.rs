@@ -28,7 +28,6 @@ pub(super) fn named(name: &str) -> Option<Check> {
         ":claim_storage" => claim_storage,
         ":event_namespace" => event_namespace,
         ":finalizers" => finalizers,
-        ":limits" => limits,
         ":policy_rule" => policy_rule,
         ":role_reference" => role_reference,
         ":secret_data" => secret_data,
@@ -282,117 +281,6 @@ fn volume_capacity(site: &Site<'_>, errors: &mut Errors<'_>) {
                 shown(Some(amount)),
                 "must be greater than zero",
             ));
-        }
-    }
-}
-
-fn limits(site: &Site<'_>, errors: &mut Errors<'_>) {
-    let mut seen: HashSet<&str> = HashSet::new();
-    for (place, limit) in site.items().iter().enumerate() {
-        let path = format!("{}[{place}]", site.path());
-        let kind = text(limit, &["type"]);
-        let wrong = names::label_key_errors(kind);
-        let is_well = wrong.is_empty();
-        for detail in wrong {
-            errors.push(FieldError::invalid(format!("{path}.type"), kind, detail));
-        }
-        if is_well
-            && !kind.contains('/')
-            && !matches!(kind, "Pod" | "Container" | "PersistentVolumeClaim")
-        {
-            let detail = "must be a standard limit type or fully qualified";
-            errors.push(FieldError::invalid(format!("{path}.type"), kind, detail));
-        }
-        if !seen.insert(kind) {
-            errors.push(FieldError::duplicate(format!("{path}.type"), kind));
-        }
-        let has_storage = |name: &str| at(limit, &[name, "storage"]).is_some();
-        if kind == "PersistentVolumeClaim" && !has_storage("min") && !has_storage("max") {
-            let detail =
-                "either minimum or maximum storage value is required, but neither was provided";
-            errors.push(FieldError::required(format!("{path}.limits"), detail));
-        }
-        if matches!(kind, "Pod" | "Container") {
-            for list in ["max", "min", "default", "defaultRequest"] {
-                let entries = limit.get(list).and_then(Value::as_object);
-                for (name, _) in entries.into_iter().flatten() {
-                    super::pods::resource_name(&format!("{path}.{list}[{name}]"), name, errors);
-                }
-            }
-        }
-        if kind == "PersistentVolumeClaim" {
-            for (list, name) in ["max", "min"]
-                .iter()
-                .filter_map(|list| Some((list, limit.get(*list)?.as_object()?)))
-                .flat_map(|(list, amounts)| amounts.keys().map(move |name| (list, name)))
-                .filter(|(_, name)| !name.contains('/') && !is_standard(name))
-            {
-                let detail = "must be a standard resource type or fully qualified";
-                let field = format!("{path}.{list}[{name}]");
-                errors.push(FieldError::invalid(field, name, detail));
-            }
-        }
-        compare_limits(&path, limit, errors);
-    }
-}
-
-fn is_standard(name: &str) -> bool {
-    matches!(name, "storage" | "cpu" | "memory" | "ephemeral-storage")
-}
-
-fn compare_limits(path: &str, limit: &Value, errors: &mut Errors<'_>) {
-    let amount = |name: &str, of: &str| text(limit, &[name, of]).parse::<Quantity>().ok();
-    let mut names: Vec<&String> = Vec::new();
-    for list in ["max", "min", "default", "defaultRequest"] {
-        let entries = limit.get(list).and_then(Value::as_object);
-        names.extend(entries.into_iter().flatten().map(|(name, _)| name));
-    }
-    names.sort();
-    names.dedup();
-    let pairs = [
-        ("min", "max", "min", "min value", "max value"),
-        (
-            "min",
-            "defaultRequest",
-            "defaultRequest",
-            "min value",
-            "default request value",
-        ),
-        (
-            "defaultRequest",
-            "max",
-            "defaultRequest",
-            "default request value",
-            "max value",
-        ),
-        (
-            "defaultRequest",
-            "default",
-            "defaultRequest",
-            "default request value",
-            "default limit value",
-        ),
-        ("min", "default", "default", "min value", "default value"),
-        ("default", "max", "default", "default value", "max value"),
-    ];
-    for of in names {
-        for (low, high, field, low_name, high_name) in pairs {
-            let (Some(less), Some(more)) = (amount(low, of), amount(high, of)) else {
-                continue;
-            };
-            if less > more {
-                let shown_value = match (low, high) {
-                    ("min", "default") => less.to_string(),
-                    ("default", "max") => more.to_string(),
-                    _ => text(limit, &[field, of]).to_owned(),
-                };
-                let detail = format!("{low_name} {less} is greater than {high_name} {more}");
-                errors.push(FieldError::invalid(
-                    format!("{path}.{field}[{of}]"),
-                    shown_value.as_str(),
-                    detail,
-                ));
-            }
         }
     }
 }

@@ -18,6 +18,7 @@
 //! Upstream: `kubernetes/kubernetes:pkg/apis/*/validation`.
 
 mod admission;
+mod amounts;
 mod certificates;
 mod changes;
 mod checks;
@@ -32,6 +33,7 @@ mod scalars;
 mod services;
 mod singles;
 mod table;
+mod webhooks;
 mod words;
 mod workloads;
 

@@ -12,7 +12,7 @@ use kinform_api::{FieldError, ShownValue, names};
 use serde_json::Value;
 
 use super::rule::Check;
-use super::{Errors, Site, checks, words};
+use super::{Errors, Site, checks};
 use crate::object::metadata::shown;
 use crate::object::{at, text};
 
@@ -20,7 +20,6 @@ pub(super) fn named(name: &str) -> Option<Check> {
     Some(match name {
         ":absolute" => absolute,
         ":at_most_two" => at_most_two,
-        ":client_config" => client_config,
         ":controller" => controller,
         ":driver_change" => driver_change,
         ":event_type" => event_type,
@@ -35,8 +34,6 @@ pub(super) fn named(name: &str) -> Option<Check> {
         ":parent_reference" => parent_reference,
         ":priority" => priority,
         ":provisioner" => provisioner,
-        ":quota_names" => quota_names,
-        ":review_versions" => review_versions,
         ":role_change" => role_change,
         ":rules_or_backend" => rules_or_backend,
         ":scope_operator" => scope_operator,
@@ -47,7 +44,6 @@ pub(super) fn named(name: &str) -> Option<Check> {
         ":some_values" => some_values,
         ":token_requests" => token_requests,
         ":unique_items" => unique_items,
-        ":webhook_name" => webhook_name,
         _ => return None,
     })
 }
@@ -246,12 +242,35 @@ fn parent_reference(site: &Site<'_>, errors: &mut Errors<'_>) {
     }
 }
 
+/// The system's own classes have their values; no other class has their prefix.
 fn priority(site: &Site<'_>, errors: &mut Errors<'_>) {
-    let name = text(site.scope.value, &["metadata", "name"]);
-    if site.number() > 1_000_000_000 && !name.starts_with("system-") {
-        let detail = "maximum allowed value of a user defined priority is 1000000000";
-        errors.push(FieldError::forbidden(site.path(), detail));
+    const SYSTEM: [(&str, i64); 2] = [
+        ("system-node-critical", 2_000_001_000),
+        ("system-cluster-critical", 2_000_000_000),
+    ];
+    let class = site.scope.value;
+    let name = text(class, &["metadata", "name"]);
+    if !name.starts_with("system-") {
+        if site.number() > 1_000_000_000 {
+            let detail = "maximum allowed value of a user defined priority is 1000000000";
+            errors.push(FieldError::forbidden(site.path(), detail));
+        }
+        return;
     }
+    let wrong = match SYSTEM.iter().find(|(of, _)| *of == name) {
+        None => format!("{name} is not a known system priority class"),
+        Some((_, value)) if *value != site.number() => {
+            format!("value of {name} PriorityClass must be {value}")
+        }
+        Some(_) if class["globalDefault"] == true => {
+            format!("globalDefault of {name} PriorityClass must be false")
+        }
+        Some(_) => return,
+    };
+    let detail = format!(
+        "priority class names with 'system-' prefix are reserved for system use only. error: {wrong}"
+    );
+    errors.push(FieldError::forbidden("metadata.name", detail));
 }
 
 fn provisioner(site: &Site<'_>, errors: &mut Errors<'_>) {
@@ -340,56 +359,6 @@ fn event_type(site: &Site<'_>, errors: &mut Errors<'_>) {
     }
 }
 
-fn quota_names(site: &Site<'_>, errors: &mut Errors<'_>) {
-    for name in site
-        .value
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-        .map(|(name, _)| name)
-    {
-        let field = format!("{}[{name}]", site.path());
-        let wrong = names::label_key_errors(name);
-        let is_well = wrong.is_empty();
-        for detail in wrong {
-            errors.push(FieldError::invalid(field.clone(), name.as_str(), detail));
-        }
-        const KNOWN: [&str; 17] = [
-            "cpu",
-            "memory",
-            "ephemeral-storage",
-            "requests.cpu",
-            "requests.memory",
-            "requests.storage",
-            "requests.ephemeral-storage",
-            "limits.cpu",
-            "limits.memory",
-            "limits.ephemeral-storage",
-            "pods",
-            "resourcequotas",
-            "services",
-            "replicationcontrollers",
-            "secrets",
-            "persistentvolumeclaims",
-            "configmaps",
-        ];
-        let is_known = KNOWN.contains(&name.as_str())
-            || matches!(
-                name.as_str(),
-                "services.nodeports" | "services.loadbalancers"
-            )
-            || name.contains("hugepages-");
-        if is_well && !name.contains('/') && !is_known {
-            for detail in [
-                "must be a standard resource type or fully qualified",
-                "must be a standard resource for quota",
-            ] {
-                errors.push(FieldError::invalid(field.clone(), name.as_str(), detail));
-            }
-        }
-    }
-}
-
 fn scope_operator(site: &Site<'_>, errors: &mut Errors<'_>) {
     let (operator, values) = (site.text(), at(site.scope.value, &["values"]));
     let count = values.and_then(Value::as_array).map_or(0, Vec::len);
@@ -407,109 +376,6 @@ fn scope_operator(site: &Site<'_>, errors: &mut Errors<'_>) {
             other,
             "not a valid selector operator",
         )),
-    }
-}
-
-fn webhook_name(site: &Site<'_>, errors: &mut Errors<'_>) {
-    let name = site.text();
-    if name.is_empty() {
-        errors.push(FieldError::required(site.path(), ""));
-        return;
-    }
-    let wrong = names::dns_subdomain_errors(name);
-    let is_well = wrong.is_empty();
-    checks::form(site, errors, wrong);
-    if is_well && name.split('.').count() < 3 {
-        let detail = "should be a domain with at least three segments separated by dots";
-        errors.push(FieldError::invalid(site.path(), name, detail));
-    }
-}
-
-fn review_versions(site: &Site<'_>, errors: &mut Errors<'_>) {
-    let versions: Vec<&str> = site
-        .items()
-        .iter()
-        .map(|version| version.as_str().unwrap_or_default())
-        .collect();
-    if versions.is_empty() {
-        errors.push(FieldError::required(
-            site.path(),
-            "must specify one of v1, v1beta1",
-        ));
-        return;
-    }
-    let mut seen = HashSet::new();
-    for (place, version) in versions.iter().enumerate() {
-        let field = format!("{}[{place}]", site.path());
-        if !seen.insert(*version) {
-            errors.push(FieldError::invalid(field, *version, "duplicate version"));
-            continue;
-        }
-        for detail in words::dns_1035_label(version) {
-            errors.push(FieldError::invalid(field.clone(), *version, detail));
-        }
-    }
-    if !versions
-        .iter()
-        .any(|version| matches!(*version, "v1" | "v1beta1"))
-    {
-        let detail = "must include at least one of v1, v1beta1";
-        let shown = ShownValue::raw(serde_json::json!(versions).to_string());
-        errors.push(FieldError::invalid(site.path(), shown, detail));
-    }
-}
-
-fn client_config(site: &Site<'_>, errors: &mut Errors<'_>) {
-    let Some(config) = site.value else { return };
-    let path = site.path();
-    match (has(config, "url"), has(config, "service")) {
-        (true, true) | (false, false) => {
-            errors.push(FieldError::required(
-                path,
-                "exactly one of url or service is required",
-            ));
-        }
-        (true, false) => {
-            let url = text(config, &["url"]);
-            let scheme = url.split_once('/').map_or(url, |(scheme, _)| scheme);
-            let scheme = scheme.trim_end_matches(':');
-            if scheme != "https" {
-                let detail =
-                    "'https' is the only allowed URL scheme; desired format: https://host[/path]";
-                errors.push(FieldError::invalid(format!("{path}.url"), scheme, detail));
-            }
-        }
-        (false, true) => {
-            let service = &config["service"];
-            for (name, detail) in [
-                ("name", "service name is required"),
-                ("namespace", "service namespace is required"),
-            ] {
-                if text(service, &[name]).is_empty() {
-                    errors.push(FieldError::required(
-                        format!("{path}.service.{name}"),
-                        detail,
-                    ));
-                }
-            }
-            let port = service.get("port").and_then(Value::as_i64).unwrap_or(443);
-            if let Some(wrong) = words::port_number(port) {
-                let detail = format!("port is not valid: {wrong}");
-                errors.push(FieldError::invalid(
-                    format!("{path}.service.port"),
-                    port,
-                    detail,
-                ));
-            }
-            let url = text(service, &["path"]);
-            if !url.is_empty() && !url.starts_with('/') {
-                errors.push(FieldError::invalid(
-                    format!("{path}.service.path"),
-                    url,
-                    "must start with a '/'",
-                ));
-            }
-        }
     }
 }
 

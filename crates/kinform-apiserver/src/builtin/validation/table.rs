@@ -14,8 +14,8 @@ use kinform_schema::Type;
 
 use super::rule::{Check, Rule};
 use super::{
-    admission, certificates, changes, checks, kinds, metrics, mounts, pods, scalars, services,
-    singles, workloads,
+    admission, amounts, certificates, changes, checks, kinds, metrics, mounts, pods, scalars,
+    services, singles, webhooks, workloads,
 };
 use crate::builtin::condition::Condition;
 use crate::builtin::defaults::find_type;
@@ -129,6 +129,8 @@ fn named(name: &str) -> Option<Check> {
         .or_else(|| scalars::named(name))
         .or_else(|| certificates::named(name))
         .or_else(|| admission::named(name))
+        .or_else(|| amounts::named(name))
+        .or_else(|| webhooks::named(name))
 }
 
 /// Invalid rules in the data, and rules about a member that their type does not have.

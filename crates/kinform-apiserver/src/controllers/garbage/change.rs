@@ -9,7 +9,7 @@
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/controller/garbagecollector/operations.go`.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -138,6 +138,7 @@ fn note(state: &State, verb: &'static str, Target { resource, object }: &Target)
         controller: Some(NAME),
         code: 200,
         bytes: 0,
+        annotations: BTreeMap::new(),
         time: state.clock.now(),
         started: clock::instant(),
         ended: None,

@@ -10,260 +10,23 @@
 
 mod hook;
 mod normal;
+mod stories;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use bytes::Bytes;
 use http::{HeaderMap, Request};
-use kinform_apiserver::{Server, Service, User};
+use kinform_apiserver::{Record, Server, Service, User};
 use serde_json::{Value, json};
 
 use self::hook::Hook;
 use self::normal::{normal, plain};
+use self::stories::{
+    CLEANED, CLEANED_ONCE, CONFIGURATIONS, DIFFERENCES, EMPTIED, PLUGINS, POLICIES, WEBHOOKS,
+};
 use crate::golden::report;
 use crate::support::*;
-
-/// Steps that differ: story, steps, and the reason.
-const DIFFERENCES: &[(&str, &[usize], &str)] = &[
-    (
-        "policy/definitions",
-        &[19],
-        "the first mistake of an expression is told, there all are",
-    ),
-    (
-        "policy/definitions",
-        &[22],
-        "an expression of more than 16 KiB is refused here",
-    ),
-    ("policy/definitions", &[51], "the age of the policy"),
-    (
-        "policy/validating",
-        &[10],
-        "the recorder's delete of the objects was still refused by the policy",
-    ),
-    (
-        "builtin",
-        &[2, 3, 4],
-        "the recorder made a namespace without recording it",
-    ),
-    (
-        "builtin",
-        &[19],
-        "not yet: names of priority classes that are the system's",
-    ),
-    (
-        "builtin",
-        &[28, 37],
-        "both classes are made within one second here: the first by name is taken",
-    ),
-    (
-        "builtin",
-        &[35],
-        "not yet: the warning about an old annotation",
-    ),
-    (
-        "limitrange",
-        &[10],
-        "a real server reports errors of several resources in random order",
-    ),
-    (
-        "limitrange",
-        &[22, 26],
-        "not yet: some checks of a limit range",
-    ),
-    (
-        "resourcequota",
-        &[5, 12, 14, 28, 35],
-        "the owners wrote within one second here: their order is by name",
-    ),
-    ("resourcequota", &[22, 24], "addresses are random"),
-    ("resourcequota", &[29], "the age depends on the time"),
-    (
-        "resourcequota",
-        &[40, 41, 42],
-        "not yet: some checks of a quota",
-    ),
-    (
-        "webhook/configurations",
-        &[1, 15, 16, 17, 21, 27, 29, 30, 31],
-        "not yet: some checks of a configuration",
-    ),
-    (
-        "webhook/configurations",
-        &[47],
-        "not yet: the warning about rules that never match",
-    ),
-    (
-        "webhook/custom",
-        &[9],
-        "what a webhook adds beyond the schema is dropped before the next one is asked",
-    ),
-    (
-        "webhook/custom",
-        &[16],
-        "another message for another version",
-    ),
-    (
-        "webhook/custom",
-        &[23],
-        "a scale has no owners of its fields here",
-    ),
-    (
-        "webhook/exempt",
-        &[5, 6, 11, 18],
-        "not yet: mutating policies",
-    ),
-    (
-        "webhook/exempt",
-        &[8],
-        "the recorded token is not one of this server",
-    ),
-    (
-        "webhook/failures-validating",
-        &[124, 125, 126, 127],
-        "not yet: some checks of a configuration",
-    ),
-    (
-        "webhook/match-policy-mutating",
-        &[1],
-        "the versions of autoscalers are stored apart here",
-    ),
-    (
-        "webhook/match-policy",
-        &[2, 4],
-        "the versions of autoscalers are stored apart here",
-    ),
-    (
-        "webhook/mutating-workload",
-        &[1, 11, 12, 13],
-        "the recorded patch is not whole: the recorder took a part of it for a token",
-    ),
-    (
-        "webhook/mutating-workload",
-        &[8],
-        "a scale has no owners of its fields here",
-    ),
-    (
-        "webhook/mutating",
-        &[7],
-        "the recorded patch is not whole: the recorder took it for a token",
-    ),
-    (
-        "webhook/mutating",
-        &[9],
-        "what a parser says of malformed JSON is its own",
-    ),
-    (
-        "webhook/mutating",
-        &[20],
-        "another message for another kind",
-    ),
-    (
-        "webhook/operations",
-        &[3],
-        "the rights of the recorded user are not here",
-    ),
-    (
-        "webhook/operations",
-        &[15],
-        "the collector is here, and nothing depended on the object",
-    ),
-    (
-        "webhook/operations",
-        &[17, 19, 20],
-        "the recorder made the objects without recording it",
-    ),
-    (
-        "webhook/operations",
-        &[23, 32],
-        "not yet: the whole metadata of an action's object",
-    ),
-    (
-        "webhook/operations",
-        &[26, 27, 28, 31, 33, 34],
-        "there is no node behind this server",
-    ),
-    (
-        "webhook/operations",
-        &[29, 30],
-        "not yet: the path of a proxied request",
-    ),
-    (
-        "webhook/operations",
-        &[37],
-        "the default account is not made here yet",
-    ),
-    (
-        "webhook/operations",
-        &[40, 41],
-        "the recorder labelled the namespace in another way",
-    ),
-    (
-        "webhook/selectors",
-        &[6],
-        "the recorder made a namespace without recording it",
-    ),
-    (
-        "webhook/service",
-        &[2, 5, 8, 11],
-        "the recorder labelled the namespace in another way",
-    ),
-];
-
-/// The stories of webhooks.
-const WEBHOOKS: [&str; 17] = [
-    "webhook/configurations",
-    "webhook/custom",
-    "webhook/dry-run",
-    "webhook/exempt",
-    "webhook/failures-mutating",
-    "webhook/failures-validating",
-    "webhook/match-conditions",
-    "webhook/match-policy-mutating",
-    "webhook/match-policy",
-    "webhook/mutating-workload",
-    "webhook/mutating",
-    "webhook/operations",
-    "webhook/order",
-    "webhook/reinvocation",
-    "webhook/selectors",
-    "webhook/service",
-    "webhook/validating",
-];
-
-/// The stories of policies.
-const POLICIES: [&str; 3] = ["policy/definitions", "policy/params", "policy/validating"];
-
-/// The stories of compiled-in plugins.
-const PLUGINS: [&str; 3] = ["builtin", "limitrange", "resourcequota"];
-
-/// Stories between whose steps the recorder removed its configurations.
-const CLEANED: [&str; 7] = [
-    "policy/params",
-    "policy/validating",
-    "webhook/configurations",
-    "webhook/failures-mutating",
-    "webhook/failures-validating",
-    "webhook/match-conditions",
-    "webhook/service",
-];
-
-/// The step of another story before which it removed them.
-const CLEANED_ONCE: (&str, usize) = ("webhook/custom", 31);
-
-/// Stories in which the recorder removed objects, too, and their resource.
-const EMPTIED: [(&str, &str); 3] = [
-    ("policy/params", "secrets"),
-    ("policy/validating", "configmaps"),
-    ("webhook/match-conditions", "configmaps"),
-];
-
-const CONFIGURATIONS: [&str; 4] = [
-    "mutatingwebhookconfigurations",
-    "validatingadmissionpolicies",
-    "validatingadmissionpolicybindings",
-    "validatingwebhookconfigurations",
-];
 
 fn story(name: &str) -> Value {
     let mut path = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
@@ -275,23 +38,24 @@ fn story(name: &str) -> Value {
 async fn tell(name: &str) -> (usize, Vec<(usize, String)>) {
     let story = story(name);
     let hook = Hook::start().await;
-    let server = Server::builder().rbac().in_process();
+    let mut builder = Server::builder().rbac();
+    if name == "serviceaccount" {
+        builder = builder.admission("ServiceAccount".parse().unwrap());
+    }
+    let server = builder.in_process();
     let admin = User::new("admin")
         .with_uid("admin-uid")
         .with_group("system:masters");
     let service = server.service_as(admin);
     let namespace = story["namespace"].as_str().unwrap();
-    let label = namespace.trim_start_matches("adm-");
-    let made = json!({"metadata": {"name": namespace, "labels": {"story": label, "env": "prod"}}});
+    let made = json!({"metadata": {"name": namespace, "labels": stories::labels(name)}});
     let made = json!({"method": "POST", "path": "/api/v1/namespaces", "contentType": "application/json",
         "body": made});
     perform(&server, &service, &hook, &made).await;
-    prepare(&service, name, namespace).await;
     let mut differing = Vec::new();
     let steps = story["steps"].as_array().unwrap();
     for (at, step) in steps.iter().enumerate() {
         let calls = step["webhookCalls"].as_array().cloned().unwrap_or_default();
-        hook.expect(&calls);
         let prepares = step["setup"] == true || name == "webhook/configurations";
         // A binding follows its policy.
         let before = at.checked_sub(1).map(|before| &steps[before]);
@@ -303,6 +67,8 @@ async fn tell(name: &str) -> (usize, Vec<(usize, String)>) {
         if is_cleaned && prepares && !goes_on && step["request"]["method"] == "POST" {
             clean(&service, name, namespace).await;
         }
+        prepare((&server, &service), &hook, (name, at)).await;
+        hook.expect(&calls);
         let (code, headers, body) = perform(&server, &service, &hook, &step["request"]).await;
         let expected = &step["response"];
         let wanted = (
@@ -315,7 +81,11 @@ async fn tell(name: &str) -> (usize, Vec<(usize, String)>) {
             let headers = &call["response"]["headers"];
             headers["Retry-After"].is_string()
         });
-        let what = difference(&wanted, &found).or_else(|| {
+        let noted = PLUGINS
+            .contains(&name)
+            .then(|| notes(&server, step))
+            .flatten();
+        let what = difference(&wanted, &found).or(noted).or_else(|| {
             let called = |calls: &[Value]| {
                 let mut calls: Vec<Value> = calls
                     .iter()
@@ -346,37 +116,18 @@ async fn tell(name: &str) -> (usize, Vec<(usize, String)>) {
     (steps.len(), differing)
 }
 
-/// Makes what the recorder made without recording it.
-async fn prepare(service: &Service, story: &str, namespace: &str) {
-    let roles = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}");
-    let made = match story {
-        "policy/validating" => vec![
-            (
-                format!("{roles}/roles"),
-                json!({"metadata": {"name": "lim"}, "rules": [{"apiGroups": [""],
-                    "resources": ["configmaps"], "verbs": ["create", "get"]}]}),
-            ),
-            (
-                format!("{roles}/rolebindings"),
-                json!({"metadata": {"name": "lim"},
-                    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "lim"},
-                    "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User",
-                        "name": "limited"}]}),
-            ),
-        ],
-        "policy/params" => vec![(
-            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned(),
-            json!({"metadata": {"name": "limits.params.example.com"}, "spec": {
-                "group": "params.example.com", "scope": "Namespaced",
-                "names": {"kind": "Limit", "plural": "limits"},
-                "versions": [{"name": "v1", "served": true, "storage": true, "schema":
-                    {"openAPIV3Schema": {"type": "object",
-                        "properties": {"max": {"type": "integer"}}}}}]}}),
-        )],
-        _ => Vec::new(),
-    };
+/// Makes what the recorder made without recording it, before a step.
+async fn prepare(
+    (server, service): (&Server, &Service),
+    hook: &Hook,
+    (story, step): (&str, usize),
+) {
+    let made = stories::unrecorded(story, step);
+    hook.expect(&vec![stories::allowing(); made.len()]);
     for (path, object) in made {
-        let (status, reply) = send(service, http::Method::POST, &path, object).await;
+        let request = json!({"method": "POST", "path": path, "contentType": "application/json",
+            "body": object});
+        let (status, _, reply) = perform(server, service, hook, &request).await;
         assert_eq!(status, 201, "{reply}");
     }
 }
@@ -391,6 +142,21 @@ async fn clean(service: &Service, story: &str, namespace: &str) {
         let path = format!("/api/v1/namespaces/{namespace}/{plural}");
         send(service, http::Method::DELETE, &path, Value::Null).await;
     }
+}
+
+/// The difference of the annotations that admission made for an audit log.
+fn notes(server: &Server, step: &Value) -> Option<String> {
+    let recorded = step["auditAnnotations"].as_object();
+    let is_ours = |key: &str| key.starts_with("pod-security.kubernetes.io/");
+    let recorded = recorded.into_iter().flatten();
+    let wanted: BTreeMap<String, String> = recorded
+        .filter(|(key, _)| is_ours(key))
+        .map(|(key, value)| (key.clone(), value.as_str().unwrap().to_owned()))
+        .collect();
+    let clients = |record: &Record| record.controller.is_none();
+    let last = server.journal().records().into_iter().rfind(clients);
+    let found = last.unwrap().annotations;
+    (wanted != found).then(|| format!("notes\n  wanted {wanted:?}\n  found  {found:?}"))
 }
 
 type Reply = (u16, Vec<String>, Value);

@@ -49,6 +49,7 @@ pub(super) fn normal(hook: &Hook, value: &Value) -> Value {
     static UID: OnceLock<Regex> = OnceLock::new();
     static TIME: OnceLock<Regex> = OnceLock::new();
     static GENERATED: OnceLock<Regex> = OnceLock::new();
+    static TOKEN: OnceLock<Regex> = OnceLock::new();
     let uid = UID.get_or_init(|| {
         Regex::new("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").unwrap()
     });
@@ -61,8 +62,11 @@ pub(super) fn normal(hook: &Hook, value: &Value) -> Value {
     let text = uid.replace_all(&text, "UID");
     let text = time.replace_all(&text, "TIME");
     let text = GENERATED
-        .get_or_init(|| Regex::new("\"gen-[a-z0-9]{5}\"").unwrap())
-        .replace_all(&text, "\"gen-XXXXX\"");
+        .get_or_init(|| Regex::new("\"(gen|kube-api-access)-[a-z0-9]{5}\"").unwrap())
+        .replace_all(&text, "\"$1-XXXXX\"");
+    let text = TOKEN
+        .get_or_init(|| Regex::new(r#""eyJ[\w.-]+""#).unwrap())
+        .replace_all(&text, "\"TOKEN\"");
     let mut value: Value = serde_json::from_str(&text).unwrap();
     strip(&mut value);
     value
@@ -73,6 +77,13 @@ fn strip(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(strip),
         Value::Object(members) => {
             members.remove("resourceVersion");
+            let owners = members
+                .get_mut("managedFields")
+                .and_then(Value::as_array_mut);
+            if let Some(owners) = owners {
+                // They are sorted by time: writes of one second by name.
+                owners.sort_by_key(Value::to_string);
+            }
             members.values_mut().for_each(strip);
         }
         _ => {}

@@ -58,7 +58,7 @@ const FOLDERS: [(&str, &str); 20] = [
     ),
     (
         "admission/plugins",
-        "steps of stories about compiled-in plugins: limits, quotas, priorities, classes",
+        "steps of stories about compiled-in plugins: limits, quotas, classes, pod security, accounts",
     ),
     (
         "fresh",
