@@ -17,6 +17,8 @@ pub enum ControllerName {
     Deployment,
     /// Keeps the number of pods of a ReplicaSet.
     ReplicaSet,
+    /// Keeps the pods of StatefulSets, by their names and in their order.
+    StatefulSet,
     /// Keeps the endpoints of Services.
     EndpointSlice,
     /// Binds pods to nodes.
@@ -27,9 +29,10 @@ pub enum ControllerName {
 
 impl ControllerName {
     /// All controllers.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Deployment,
         Self::ReplicaSet,
+        Self::StatefulSet,
         Self::EndpointSlice,
         Self::Scheduler,
         Self::Kubelet,
@@ -41,6 +44,7 @@ impl ControllerName {
         match self {
             Self::Deployment => "deployment",
             Self::ReplicaSet => "replicaset",
+            Self::StatefulSet => "statefulset",
             Self::EndpointSlice => "endpointslice",
             Self::Scheduler => "scheduler",
             Self::Kubelet => "kubelet",
@@ -120,11 +124,11 @@ mod tests {
         let some: Selection = "deployment, replicaset".parse().unwrap();
         assert!(some.has(ControllerName::Deployment) && !some.has(ControllerName::Kubelet));
         assert_eq!("*".parse(), Ok(Selection::all()));
-        let error = "deployment,statefulset".parse::<Selection>().unwrap_err();
+        let error = "deployment,ingress".parse::<Selection>().unwrap_err();
+        let known = ControllerName::ALL.map(ControllerName::as_str).join(", ");
         assert_eq!(
             error.to_string(),
-            "there is no controller \"statefulset\"; there are deployment, replicaset, \
-             endpointslice, scheduler, kubelet"
+            format!("there is no controller \"ingress\"; there are {known}")
         );
         assert!("".parse::<Selection>().is_err());
     }

@@ -6,3 +6,4 @@ mod audit;
 mod controllers;
 mod rounds;
 mod server;
+mod sets;
