@@ -17,6 +17,8 @@ pub enum ControllerName {
     Deployment,
     /// Keeps the number of pods of a ReplicaSet.
     ReplicaSet,
+    /// Keeps the pods of StatefulSets, by their names and in their order.
+    StatefulSet,
     /// Keeps the endpoints of Services.
     EndpointSlice,
     /// Keeps the deprecated Endpoints of Services.
@@ -31,9 +33,10 @@ pub enum ControllerName {
 
 impl ControllerName {
     /// All controllers.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Deployment,
         Self::ReplicaSet,
+        Self::StatefulSet,
         Self::EndpointSlice,
         Self::Endpoints,
         Self::EndpointSliceMirroring,
@@ -47,6 +50,7 @@ impl ControllerName {
         match self {
             Self::Deployment => "deployment",
             Self::ReplicaSet => "replicaset",
+            Self::StatefulSet => "statefulset",
             Self::EndpointSlice => "endpointslice",
             Self::Endpoints => "endpoints",
             Self::EndpointSliceMirroring => "endpointslicemirroring",
@@ -140,11 +144,11 @@ mod tests {
                 .without(ControllerName::Deployment)
                 .has(ControllerName::Deployment)
         );
-        let error = "deployment,statefulset".parse::<Selection>().unwrap_err();
+        let error = "deployment,ingress".parse::<Selection>().unwrap_err();
+        let known = ControllerName::ALL.map(ControllerName::as_str).join(", ");
         assert_eq!(
             error.to_string(),
-            "there is no controller \"statefulset\"; there are deployment, replicaset, \
-             endpointslice, endpoints, endpointslicemirroring, scheduler, kubelet"
+            format!("there is no controller \"ingress\"; there are {known}")
         );
         assert!("".parse::<Selection>().is_err());
     }

@@ -22,6 +22,9 @@ pub(crate) enum Failed {
         #[source]
         source: ClientError,
     },
+    /// A claim that a pod needs is on its way out.
+    #[error("pvc {0} is being deleted")]
+    ClaimEnds(String),
     /// The controller has no client.
     #[error("the controller cannot write")]
     NoClient(#[from] Error),
@@ -47,6 +50,7 @@ impl Failed {
                 ..
             } => status.message.clone(),
             Self::Request { source, .. } => source.to_string(),
+            Self::ClaimEnds(_) => self.to_string(),
             Self::NoClient(error) => error.to_string(),
         }
     }

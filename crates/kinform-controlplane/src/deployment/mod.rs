@@ -4,12 +4,11 @@
 //! Deployment + its ReplicaSets ─▶ adopt ─▶ plan (pure) ─▶ create, scale, delete sets; status; events
 //! ```
 //!
-//! `plan.rs` decides the writes and their order, `scaling.rs` the numbers, `status.rs` the status,
-//! `hash.rs` the names. This file reads caches and writes.
+//! `plan.rs` decides the writes and their order, `scaling.rs` the numbers, `status.rs` the status.
+//! This file reads caches and writes.
 //!
 //! Upstream counterpart: `kubernetes:pkg/controller/deployment`.
 
-mod hash;
 mod model;
 mod plan;
 #[cfg(test)]
@@ -33,7 +32,8 @@ use serde_json::{Value, json};
 use self::plan::{HasPods, Input, Write, plan};
 use crate::frame::Frame;
 use crate::json::{is_terminating, name, set as put, text, texts, uid};
-use crate::pods::{Pods, is_finished, owner_reference, reference};
+use crate::ownership::{adopt, controller_uid};
+use crate::pods::{Pods, is_finished, reference};
 use crate::selector::selects;
 use crate::writer::{Failed, Writer, collection};
 
@@ -98,15 +98,6 @@ fn deployment_of(sets: &Informer<Value>, pod: &Obj<Pod>) -> Option<Enqueue> {
     Some(Enqueue::from(ObjectKey::new(pod.namespace(), &owner.name)))
 }
 
-fn controller_uid(set: &Value) -> Option<&str> {
-    let owners = set.pointer("/metadata/ownerReferences")?.as_array()?;
-    let controls = |owner: &&Value| owner.get("controller").and_then(Value::as_bool) == Some(true);
-    owners
-        .iter()
-        .find(controls)
-        .map(|owner| text(owner, "/uid"))
-}
-
 /// The pods of sets, as the decision asks for them.
 struct Alive<'p>(&'p Pods);
 
@@ -156,11 +147,8 @@ async fn claim(writer: &Writer, deployment: &Value, cx: &State) -> Result<Vec<Va
         if is_terminating(&set) || !selects(selector, &texts(&set, "/metadata/labels")) {
             continue;
         }
-        let patch = json!({"metadata": {
-            "ownerReferences": [owner_reference(deployment)], "uid": uid(&set),
-        }});
         let path = set_path(namespace, name(&set));
-        sets.push(writer.patch(&path, &patch).await?);
+        sets.extend(adopt(writer, deployment, &path, Some(uid(&set))).await?);
     }
     Ok(sets)
 }

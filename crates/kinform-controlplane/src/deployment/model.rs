@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::json::{annotate, annotation, int, maybe_int, name, remove, set, text, time};
+use crate::share::{Rounding, share};
 
 pub(super) const REVISION: &str = "deployment.kubernetes.io/revision";
 pub(super) const HISTORY: &str = "deployment.kubernetes.io/revision-history";
@@ -63,28 +64,6 @@ fn fence_posts(deployment: &Value) -> (i64, i64) {
     match (surge, unavailable) {
         (0, 0) => (0, 1),
         both => both,
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Rounding {
-    Up,
-    Down,
-}
-
-/// A number, or a percentage of `of`.
-fn share(value: Option<&Value>, of: i64, rounding: Rounding) -> i64 {
-    match value {
-        Some(Value::String(text)) => {
-            let percent = text.trim_end_matches('%').parse::<i64>().unwrap_or(0);
-            let product = percent.saturating_mul(of);
-            match rounding {
-                Rounding::Up => product.saturating_add(99) / 100,
-                Rounding::Down => product / 100,
-            }
-        }
-        Some(number) => number.as_i64().unwrap_or(0),
-        None => 0,
     }
 }
 

@@ -15,13 +15,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::hash::template_hash;
 use super::model::{
     HASH, annotate_replicas, annotate_revision, condition, copy_annotations, index_of_new,
     progress_deadline, recreates, replicas, revision, set_condition,
 };
 use super::scaling::{Scaled, beyond_history, is_scaled, of_new, roll_new, roll_old, scale};
 use super::status::{PROGRESSING, counted, is_complete, new_condition, rollout, until_deadline};
+use crate::hash::template_hash;
 use crate::json::{annotate, int, is_terminating, maybe_int, name, set, text, uid};
 use crate::pods::owner_reference;
 

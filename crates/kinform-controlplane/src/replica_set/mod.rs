@@ -14,21 +14,20 @@ mod plan;
 mod rank;
 mod status;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::future::join_all;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
 use kinform::events::EventRecorder;
-use kinform::{Action, Controller, Ctx, Enqueue, Informer, Reconciler};
+use kinform::{Action, Controller, Ctx, Informer, Reconciler};
 use serde_json::{Value, json};
 
 use self::plan::{Plan, plan};
 use crate::frame::Frame;
 use crate::json::{is_terminating, name, text, uid};
-use crate::pods::{from_template, owner_reference, reference};
-use crate::selector::selects;
+use crate::ownership::{adopt, release, selecting};
+use crate::pods::{from_template, reference};
 use crate::writer::{Failed, Writer, collection};
 
 const WORKERS: usize = 5;
@@ -49,39 +48,17 @@ pub(crate) fn controller(frame: &Frame, events: EventRecorder) -> Reconciler {
         frame: frame.clone(),
         events,
     };
-    let adopters = sets.clone();
     let sets: Informer<Value> = sets.cast();
+    let adopters = sets.clone();
     Controller::of(&sets)
         .owns(&pods)
-        .watches(&pods, move |pod| orphan_of(&adopters, pod))
+        .watches(&pods, move |pod| selecting(&adopters, pod))
         .named("replicaset-controller")
         .client(frame.client("replicaset-controller"))
         .workers(WORKERS)
         .context(state)
         .shutdown_on(frame.stop.clone())
         .reconciling(reconcile)
-}
-
-/// The sets that may adopt a pod without a controller.
-fn orphan_of(sets: &Informer<ReplicaSet>, pod: &kinform::Obj<Pod>) -> Vec<Enqueue> {
-    let has_controller = |owner: &kinform::OwnerReference| owner.controller;
-    if pod.owner_references().iter().any(has_controller) {
-        return Vec::new();
-    }
-    let labels: BTreeMap<String, String> = pod
-        .labels()
-        .map(|(key, value)| (key.into_owned(), value.into_owned()))
-        .collect();
-    if labels.is_empty() {
-        return Vec::new();
-    }
-    let namespace = pod.namespace().unwrap_or_default();
-    let sets = sets.snapshot().in_namespace(namespace);
-    let fits = sets.iter().filter_map(|set| {
-        let set_as_json: Value = serde_json::from_slice(&set.to_json()).ok()?;
-        selects(set_as_json.pointer("/spec/selector"), &labels).then(|| set.key())
-    });
-    fits.map(Enqueue::from).collect()
 }
 
 async fn reconcile(set: Arc<Value>, cx: Ctx<State>) -> Result<Action, Failed> {
@@ -119,27 +96,23 @@ fn path_of(set: &Value) -> String {
 
 /// Adopts and releases pods.
 async fn claim(writer: &Writer, set: &Value, plan: &Plan) -> Result<(), Failed> {
-    let path = |pod: &Pod| pod_path(set, pod);
     for pod in &plan.adopt {
-        let patch = json!({"metadata": {
-            "ownerReferences": [owner_reference(set)], "uid": pod.metadata.uid,
-        }});
-        match writer.patch(&path(pod), &patch).await {
-            // It went away.
-            Err(error) if error.code() == Some(404) => {}
-            patched => drop(patched?),
-        }
+        adopt(
+            writer,
+            set,
+            &pod_path(set, pod),
+            pod.metadata.uid.as_deref(),
+        )
+        .await?;
     }
     for pod in &plan.release {
-        let patch = json!({"metadata": {
-            "ownerReferences": [{"$patch": "delete", "uid": uid(set)}], "uid": pod.metadata.uid,
-        }});
-        let released = writer.patch(&path(pod), &patch).await;
-        match released {
-            // A pod that is gone, or another one of its name, is released.
-            Err(error) if matches!(error.code(), Some(404 | 422)) => {}
-            released => drop(released?),
-        }
+        release(
+            writer,
+            set,
+            &pod_path(set, pod),
+            pod.metadata.uid.as_deref(),
+        )
+        .await?;
     }
     Ok(())
 }

@@ -6,4 +6,5 @@ mod audit;
 mod controllers;
 mod rounds;
 mod server;
+mod sets;
 mod stories;
