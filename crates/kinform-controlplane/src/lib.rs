@@ -31,6 +31,7 @@ mod clock;
 mod deployment;
 mod endpoint_slice;
 mod frame;
+mod job;
 mod json;
 mod kubelet;
 mod plane;

@@ -18,7 +18,7 @@ use kube_client::Client;
 use crate::frame::{self, Frame};
 use crate::registry::{ControllerName, Selection};
 use crate::scheduler::WithoutNodes;
-use crate::{deployment, endpoint_slice, kubelet, replica_set, scheduler};
+use crate::{deployment, endpoint_slice, job, kubelet, replica_set, scheduler};
 
 /// The time in which informers must have their first lists.
 pub(crate) const SYNC_WITHIN: Duration = Duration::from_secs(30);
@@ -34,6 +34,7 @@ pub fn users() -> &'static [&'static str] {
         scheduler::USER,
         "system:serviceaccount:kube-system:deployment-controller",
         "system:serviceaccount:kube-system:endpointslice-controller",
+        "system:serviceaccount:kube-system:job-controller",
         "system:serviceaccount:kube-system:replicaset-controller",
     ]
 }
@@ -89,6 +90,10 @@ impl ControlPlane {
                 let events = self.events("replicaset-controller");
                 self.reconcilers
                     .push(replica_set::controller(&frame, events));
+            }
+            ControllerName::Job => {
+                let events = self.events("job-controller");
+                self.reconcilers.extend(job::controllers(&frame, events));
             }
             ControllerName::EndpointSlice => {
                 self.reconcilers.push(endpoint_slice::controller(&frame)?);

@@ -17,6 +17,8 @@ pub enum ControllerName {
     Deployment,
     /// Keeps the number of pods of a ReplicaSet.
     ReplicaSet,
+    /// Runs the pods of Jobs.
+    Job,
     /// Keeps the endpoints of Services.
     EndpointSlice,
     /// Binds pods to nodes.
@@ -27,9 +29,10 @@ pub enum ControllerName {
 
 impl ControllerName {
     /// All controllers.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Deployment,
         Self::ReplicaSet,
+        Self::Job,
         Self::EndpointSlice,
         Self::Scheduler,
         Self::Kubelet,
@@ -41,6 +44,7 @@ impl ControllerName {
         match self {
             Self::Deployment => "deployment",
             Self::ReplicaSet => "replicaset",
+            Self::Job => "job",
             Self::EndpointSlice => "endpointslice",
             Self::Scheduler => "scheduler",
             Self::Kubelet => "kubelet",
@@ -124,7 +128,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "there is no controller \"statefulset\"; there are deployment, replicaset, \
-             endpointslice, scheduler, kubelet"
+             job, endpointslice, scheduler, kubelet"
         );
         assert!("".parse::<Selection>().is_err());
     }

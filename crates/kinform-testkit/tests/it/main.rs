@@ -4,5 +4,7 @@
 
 mod audit;
 mod controllers;
+mod jobs;
 mod rounds;
 mod server;
+mod story;
