@@ -33,6 +33,7 @@ mod endpoint_slice;
 mod endpoints;
 mod frame;
 mod hash;
+mod job;
 mod json;
 mod kubelet;
 mod ownership;

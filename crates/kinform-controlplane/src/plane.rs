@@ -18,7 +18,9 @@ use kube_client::Client;
 use crate::frame::{self, Frame};
 use crate::registry::{ControllerName, Selection};
 use crate::scheduler::WithoutNodes;
-use crate::{deployment, endpoint_slice, endpoints, kubelet, replica_set, scheduler, stateful_set};
+use crate::{
+    deployment, endpoint_slice, endpoints, job, kubelet, replica_set, scheduler, stateful_set,
+};
 
 /// The time in which informers must have their first lists.
 pub(crate) const SYNC_WITHIN: Duration = Duration::from_secs(30);
@@ -36,6 +38,7 @@ pub fn users() -> &'static [&'static str] {
         "system:serviceaccount:kube-system:endpoint-controller",
         "system:serviceaccount:kube-system:endpointslice-controller",
         "system:serviceaccount:kube-system:endpointslicemirroring-controller",
+        "system:serviceaccount:kube-system:job-controller",
         "system:serviceaccount:kube-system:replicaset-controller",
         "system:serviceaccount:kube-system:statefulset-controller",
     ]
@@ -97,6 +100,10 @@ impl ControlPlane {
                 let events = self.events("statefulset-controller");
                 self.reconcilers
                     .push(stateful_set::controller(&frame, events)?);
+            }
+            ControllerName::Job => {
+                let events = self.events("job-controller");
+                self.reconcilers.extend(job::controllers(&frame, events));
             }
             ControllerName::EndpointSlice => {
                 self.reconcilers.push(endpoint_slice::controller(&frame)?);

@@ -19,6 +19,8 @@ pub enum ControllerName {
     ReplicaSet,
     /// Keeps the pods of StatefulSets, by their names and in their order.
     StatefulSet,
+    /// Runs the pods of Jobs.
+    Job,
     /// Keeps the endpoints of Services.
     EndpointSlice,
     /// Keeps the deprecated Endpoints of Services.
@@ -33,10 +35,11 @@ pub enum ControllerName {
 
 impl ControllerName {
     /// All controllers.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Deployment,
         Self::ReplicaSet,
         Self::StatefulSet,
+        Self::Job,
         Self::EndpointSlice,
         Self::Endpoints,
         Self::EndpointSliceMirroring,
@@ -51,6 +54,7 @@ impl ControllerName {
             Self::Deployment => "deployment",
             Self::ReplicaSet => "replicaset",
             Self::StatefulSet => "statefulset",
+            Self::Job => "job",
             Self::EndpointSlice => "endpointslice",
             Self::Endpoints => "endpoints",
             Self::EndpointSliceMirroring => "endpointslicemirroring",

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! kinform.dev/ready-after: 5s ─┐
-//! kinform.dev/exit-code: "1"  ─┼─▶ Script { ready_after, end }
+//! kinform.dev/exit-after: 9s  ─┤
+//! kinform.dev/exit-code: "1"  ─┼─▶ Script { ready_after, exit_after, end }
 //! kinform.dev/fail: REASON    ─┘
 //! ```
 //!
@@ -14,14 +15,17 @@ use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
 
 const READY_AFTER: &str = "kinform.dev/ready-after";
+const EXIT_AFTER: &str = "kinform.dev/exit-after";
 const EXIT_CODE: &str = "kinform.dev/exit-code";
 const FAIL: &str = "kinform.dev/fail";
 
 /// The behaviour of a pod's containers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Script {
-    /// The time from the start until the containers are ready, or exit.
+    /// The time from the start until the containers are ready.
     pub(super) ready_after: Duration,
+    /// The time from the start until the containers exit, if they do.
+    pub(super) exit_after: Duration,
     pub(super) end: End,
 }
 
@@ -46,12 +50,14 @@ impl Script {
         let is_of_job = owners
             .iter()
             .any(|owner| owner.controller == Some(true) && owner.kind == "Job");
-        let ready_after = annotation(READY_AFTER).and_then(|text| {
-            let parsed = text.parse::<SignedDuration>().ok();
+        let time = |key: &str| {
+            let parsed = annotation(key)?.parse::<SignedDuration>().ok();
             parsed.and_then(|parsed| Duration::try_from(parsed).ok())
-        });
+        };
+        let (ready_after, exit_after) = (time(READY_AFTER), time(EXIT_AFTER));
         let code = annotation(EXIT_CODE).and_then(|text| text.trim().parse().ok());
         let is_unread = annotation(READY_AFTER).is_some() != ready_after.is_some()
+            || annotation(EXIT_AFTER).is_some() != exit_after.is_some()
             || annotation(EXIT_CODE).is_some() != code.is_some();
         if is_unread {
             let name = pod.metadata.name.as_deref().unwrap_or_default();
@@ -60,11 +66,13 @@ impl Script {
         let end = match (annotation(FAIL), code) {
             (Some(reason), _) => End::Fail(reason.clone()),
             (None, Some(code)) => End::Exit(code),
-            (None, None) if is_of_job => End::Exit(0),
+            (None, None) if is_of_job || exit_after.is_some() => End::Exit(0),
             (None, None) => End::Deleted,
         };
+        let ready_after = ready_after.unwrap_or_default();
         Self {
-            ready_after: ready_after.unwrap_or_default(),
+            ready_after,
+            exit_after: exit_after.unwrap_or(ready_after),
             end,
         }
     }
@@ -81,7 +89,13 @@ mod tests {
         let check = |annotations: Value, ready_after: Duration, end: End| {
             let pod = json!({"metadata": {"annotations": annotations}});
             let script = Script::of(&serde_json::from_value(pod).unwrap());
-            assert_eq!(script, Script { ready_after, end }, "{annotations}");
+            let exit_after = ready_after;
+            let expected = Script {
+                ready_after,
+                exit_after,
+                end,
+            };
+            assert_eq!(script, expected, "{annotations}");
         };
         let (zero, five) = (Duration::ZERO, Duration::from_secs(5));
         check(json!({}), zero, End::Deleted);
@@ -92,6 +106,19 @@ mod tests {
         check(json!({EXIT_CODE: "x"}), zero, End::Deleted);
         let fail = json!({FAIL: "ErrImagePull", EXIT_CODE: "3"});
         check(fail, zero, End::Fail("ErrImagePull".to_owned()));
+    }
+
+    #[test]
+    fn pods_that_exit_later_are_ready_before() {
+        let annotations = json!({READY_AFTER: "1s", EXIT_AFTER: "5s"});
+        let pod = json!({"metadata": {"annotations": annotations}});
+        let script = Script::of(&serde_json::from_value(pod).unwrap());
+        let expected = Script {
+            ready_after: Duration::from_secs(1),
+            exit_after: Duration::from_secs(5),
+            end: End::Exit(0),
+        };
+        assert_eq!(script, expected);
     }
 
     #[test]

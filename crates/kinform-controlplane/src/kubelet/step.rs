@@ -28,10 +28,16 @@ pub(super) enum Step {
     End,
 }
 
+/// The exit code of containers that are asked to end.
+const TERMINATED: i32 = 143;
+
 /// Decides the next step of a pod that is bound to a node.
 pub(super) fn step(pod: &Pod, now: Timestamp) -> Step {
     if is_terminating(pod) {
-        return Step::End;
+        return match is_finished(pod) || !is_awaited(pod) {
+            true => Step::End,
+            false => Step::Patch(ended(pod, TERMINATED, now), None),
+        };
     }
     if is_finished(pod) {
         return Step::Nothing;
@@ -39,24 +45,46 @@ pub(super) fn step(pod: &Pod, now: Timestamp) -> Step {
     let script = Script::of(pod);
     let status = pod.status.as_ref();
     let started = status.and_then(|status| status.start_time.as_ref());
-    let wait = match started {
-        Some(started) => left(started.0, script.ready_after, now),
-        None => Some(script.ready_after).filter(|wait| !wait.is_zero()),
+    let until = |after: Duration| match started {
+        Some(started) => left(started.0, after, now),
+        None => Some(after).filter(|wait| !wait.is_zero()),
     };
     let is_new = started.is_none();
-    match (&script.end, wait) {
-        (End::Fail(reason), _) if is_new => Step::Patch(failing(pod, reason, now), None),
-        (End::Fail(_), _) => Step::Nothing,
-        (_, Some(wait)) if is_new => Step::Patch(running(pod, Ready::No, now), Some(wait)),
-        (_, Some(wait)) => Step::Look(wait),
-        (End::Exit(code), None) if restarts_always(pod) => match has_crashed(pod) {
-            true => Step::Nothing,
-            false => Step::Patch(crashing(pod, *code, now), None),
+    let until_exit = match &script.end {
+        End::Fail(reason) if is_new => return Step::Patch(failing(pod, reason, now), None),
+        End::Fail(_) => return Step::Nothing,
+        End::Exit(code) => match until(script.exit_after) {
+            None => return exit(pod, *code, now),
+            wait => wait,
         },
-        (End::Exit(code), None) => Step::Patch(ended(pod, *code, now), None),
-        (End::Deleted, None) if is_ready(pod) => Step::Nothing,
-        (End::Deleted, None) => Step::Patch(running(pod, Ready::Yes, now), None),
+        End::Deleted => None,
+    };
+    match until(script.ready_after) {
+        Some(wait) => {
+            let wait = until_exit.map_or(wait, |exit| exit.min(wait));
+            match is_new {
+                true => Step::Patch(running(pod, Ready::No, now), Some(wait)),
+                false => Step::Look(wait),
+            }
+        }
+        None if !is_ready(pod) => Step::Patch(running(pod, Ready::Yes, now), until_exit),
+        None => until_exit.map_or(Step::Nothing, Step::Look),
     }
+}
+
+/// The step of a pod whose containers exit, or did.
+fn exit(pod: &Pod, code: i32, now: Timestamp) -> Step {
+    match restarts_always(pod) {
+        true if has_crashed(pod) => Step::Nothing,
+        true => Step::Patch(crashing(pod, code, now), None),
+        false => Step::Patch(ended(pod, code, now), None),
+    }
+}
+
+/// Returns whether somebody waits for the end of a pod: its phase must tell of it before it goes.
+fn is_awaited(pod: &Pod) -> bool {
+    let finalizers = pod.metadata.finalizers.as_deref();
+    finalizers.is_some_and(|finalizers| !finalizers.is_empty())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -286,6 +314,36 @@ mod tests {
         assert_eq!(early, Step::Look(Duration::from_secs(3)));
         let (phase, ready, ..) = patched(step(&running, at("2026-01-01T00:00:05Z")));
         assert_eq!((&*phase, &*ready), ("Running", "True"));
+    }
+
+    #[test]
+    fn a_pod_that_exits_later_is_ready_before() {
+        let script = json!({"kinform.dev/exit-after": "5s", "kinform.dev/exit-code": "1"});
+        let (phase, ready, _, then) = patched(step(&pod(&script, "Never", &json!({})), at(NOW)));
+        assert_eq!((&*phase, &*ready), ("Running", "True"));
+        assert_eq!(then, Some(Duration::from_secs(5)));
+        let running = json!({"phase": "Running", "startTime": NOW, "conditions": [
+            {"type": "Ready", "status": "True"},
+        ]});
+        let running = pod(&script, "Never", &running);
+        let early = step(&running, at("2026-01-01T00:00:02Z"));
+        assert_eq!(early, Step::Look(Duration::from_secs(3)));
+        let (phase, ..) = patched(step(&running, at("2026-01-01T00:00:05Z")));
+        assert_eq!(phase, "Failed");
+    }
+
+    #[test]
+    fn a_deleted_pod_with_a_finalizer_fails_before_it_ends() {
+        let mut deleted = pod(&json!({}), "Never", &json!({"phase": "Running"}));
+        deleted.metadata.deletion_timestamp = Some(
+            k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(NOW)),
+        );
+        assert_eq!(step(&deleted, at(NOW)), Step::End);
+        deleted.metadata.finalizers = Some(vec!["batch.kubernetes.io/job-tracking".to_owned()]);
+        let (phase, ..) = patched(step(&deleted, at(NOW)));
+        assert_eq!(phase, "Failed");
+        deleted.status.as_mut().unwrap().phase = Some("Failed".to_owned());
+        assert_eq!(step(&deleted, at(NOW)), Step::End);
     }
 
     #[test]

@@ -4,7 +4,9 @@
 
 mod audit;
 mod controllers;
+mod jobs;
 mod rounds;
 mod server;
 mod sets;
 mod stories;
+mod story;
