@@ -8,9 +8,11 @@
 //! Steps that differ on purpose are listed with their reason. A listed step that is alike fails the
 //! test, and so does one that differs and is not listed.
 
+mod conversion;
 mod hook;
 mod normal;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use bytes::Bytes;
@@ -19,7 +21,7 @@ use kinform_apiserver::{Server, Service, User};
 use serde_json::{Value, json};
 
 use self::hook::Hook;
-use self::normal::{normal, plain};
+use self::normal::{events, normal, plain, versions};
 use crate::golden::report;
 use crate::support::*;
 
@@ -40,6 +42,31 @@ const DIFFERENCES: &[(&str, &[usize], &str)] = &[
         "policy/validating",
         &[10],
         "the recorder's delete of the objects was still refused by the policy",
+    ),
+    (
+        "conversion",
+        &[1, 74, 80],
+        "the recorded server has another name as a field manager",
+    ),
+    (
+        "conversion",
+        &[14],
+        "there the partial objects of an apply are converted, too, and that fails; here they are not",
+    ),
+    (
+        "conversion-broken",
+        &[9, 13, 18],
+        "the recorded server has another name as a field manager",
+    ),
+    (
+        "conversion-broken",
+        &[15],
+        "the reason is told, where a real server says that its storage is not ready",
+    ),
+    (
+        "conversion-broken",
+        &[16, 17, 19],
+        "an object is removed through its own version, and with its definition, without a conversion",
     ),
     (
         "builtin",
@@ -234,6 +261,14 @@ const WEBHOOKS: [&str; 17] = [
 /// The stories of policies.
 const POLICIES: [&str; 3] = ["policy/definitions", "policy/params", "policy/validating"];
 
+/// The stories of conversion between versions.
+const CONVERSIONS: [&str; 4] = [
+    "conversion",
+    "conversion-broken",
+    "conversion-definitions",
+    "conversion-none",
+];
+
 /// The stories of compiled-in plugins.
 const PLUGINS: [&str; 3] = ["builtin", "limitrange", "resourcequota"];
 
@@ -288,9 +323,11 @@ async fn tell(name: &str) -> (usize, Vec<(usize, String)>) {
     perform(&server, &service, &hook, &made).await;
     prepare(&service, name, namespace).await;
     let mut differing = Vec::new();
+    let mut known = HashMap::new();
     let steps = story["steps"].as_array().unwrap();
     for (at, step) in steps.iter().enumerate() {
         let calls = step["webhookCalls"].as_array().cloned().unwrap_or_default();
+        conversion::before(&service, name, at).await;
         hook.expect(&calls);
         let prepares = step["setup"] == true || name == "webhook/configurations";
         // A binding follows its policy.
@@ -303,14 +340,22 @@ async fn tell(name: &str) -> (usize, Vec<(usize, String)>) {
         if is_cleaned && prepares && !goes_on && step["request"]["method"] == "POST" {
             clean(&service, name, namespace).await;
         }
-        let (code, headers, body) = perform(&server, &service, &hook, &step["request"]).await;
+        let mut request = with_versions(&step["request"], &known);
+        conversion::leave_no_trace((name, at), &mut request);
+        let (code, headers, body) = perform(&server, &service, &hook, &request).await;
+        if request["method"] != "GET" {
+            conversion::settled(&service, name).await;
+        }
+        let body = events(&body);
+        versions(&step["response"]["body"], &body, &mut known);
         let expected = &step["response"];
         let wanted = (
             expected["status"].as_u64().unwrap() as u16,
             warnings_of(&expected["headers"]["Warning"]),
-            normal(&hook, &expected["body"]),
+            conversion::plain(name, normal(&hook, &events(&expected["body"]))),
         );
-        let found = (code, warnings(&headers), normal(&hook, &body));
+        let body = conversion::plain(name, normal(&hook, &body));
+        let found = (code, warnings(&headers), body);
         let is_busy = calls.iter().any(|call| {
             let headers = &call["response"]["headers"];
             headers["Retry-After"].is_string()
@@ -319,6 +364,7 @@ async fn tell(name: &str) -> (usize, Vec<(usize, String)>) {
             let called = |calls: &[Value]| {
                 let mut calls: Vec<Value> = calls
                     .iter()
+                    .filter(|call| !conversion::is_review(call))
                     .map(|call| normal(&hook, &plain(call)))
                     .collect();
                 // Validating webhooks are called at the same time.
@@ -391,6 +437,23 @@ async fn clean(service: &Service, story: &str, namespace: &str) {
         let path = format!("/api/v1/namespaces/{namespace}/{plural}");
         send(service, http::Method::DELETE, &path, Value::Null).await;
     }
+}
+
+/// A request with the versions of here.
+fn with_versions(request: &Value, known: &HashMap<String, String>) -> Value {
+    let mut request = request.clone();
+    let path = request["path"].as_str().unwrap();
+    if let Some((before, after)) = path.split_once("resourceVersion=") {
+        let (was, rest) = after.split_once('&').unwrap_or((after, ""));
+        if let Some(is) = known.get(was) {
+            request["path"] = Value::from(format!("{before}resourceVersion={is}&{rest}"));
+        }
+    }
+    let was = request["body"]["metadata"]["resourceVersion"].as_str();
+    if let Some(is) = was.and_then(|was| known.get(was)) {
+        request["body"]["metadata"]["resourceVersion"] = Value::from(is.as_str());
+    }
+    request
 }
 
 type Reply = (u16, Vec<String>, Value);
@@ -501,6 +564,11 @@ async fn webhooks_are_called_and_answered_as_by_a_real_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn policies_decide_as_those_of_a_real_server() {
     compare("admission/policy", &POLICIES).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_are_converted_as_by_a_real_server() {
+    compare("admission/conversion", &CONVERSIONS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
