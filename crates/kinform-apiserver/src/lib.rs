@@ -43,6 +43,7 @@ mod builtin;
 mod clock;
 mod columns;
 mod controllers;
+mod conversion;
 mod definition;
 mod digest;
 mod discovery;

@@ -13,12 +13,13 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use kinform_api::Status;
 use kinform_api::selector::LabelSelector;
 use serde_json::Value;
 
 use super::rule::Rule;
 use super::{Kind, Objects, Operation, Question};
-use crate::budget::Meter;
+use crate::conversion;
 use crate::object::label_selector::label_selector;
 use crate::object::{at, text};
 use crate::resource::ResourceInfo;
@@ -214,45 +215,59 @@ fn selects(selector: &LabelSelector, object: &Value) -> bool {
 
 impl Match {
     /// The objects in the version of the rule.
-    pub(super) fn objects<'a>(&self, question: &Question<'_>, of: Objects<'a>) -> Seen<'a> {
-        let seen = |value: &'a Value| match self.is_converted {
-            true => Cow::Owned(convert(
-                question,
-                (question.resource, &self.resource),
-                value.clone(),
+    ///
+    /// # Errors
+    /// 500 about the conversion webhook of the resource.
+    pub(super) async fn objects<'a>(
+        &self,
+        question: &Question<'_>,
+        of: Objects<'a>,
+    ) -> Result<Seen<'a>, Box<Status>> {
+        Ok(Seen {
+            object: self.seen(question, of.object).await?,
+            old: self.seen(question, of.old).await?,
+        })
+    }
+
+    async fn seen<'a>(
+        &self,
+        question: &Question<'_>,
+        object: Option<&'a Value>,
+    ) -> Result<Option<Cow<'a, Value>>, Box<Status>> {
+        let versions = (question.resource, &*self.resource);
+        Ok(match (object, self.is_converted) {
+            (Some(object), true) => Some(Cow::Owned(
+                convert(question, versions, object.clone()).await?,
             )),
-            false => Cow::Borrowed(value),
-        };
-        Seen {
-            object: of.object.map(seen),
-            old: of.old.map(seen),
-        }
+            (object, _) => object.map(Cow::Borrowed),
+        })
     }
 
     /// An object of the rule's version in that of the request.
-    pub(super) fn back(&self, question: &Question<'_>, object: Value) -> Value {
+    ///
+    /// # Errors
+    /// 500 about the conversion webhook of the resource.
+    pub(super) async fn back(
+        &self,
+        question: &Question<'_>,
+        object: Value,
+    ) -> Result<Value, Box<Status>> {
         match self.is_converted {
-            true => convert(question, (&self.resource, question.resource), object),
-            false => object,
+            true => convert(question, (&self.resource, question.resource), object).await,
+            false => Ok(object),
         }
     }
 }
 
 /// Converts an object between versions of one resource. The kinds of subresources have one version.
-fn convert(
+async fn convert(
     question: &Question<'_>,
     (from, to): (&ResourceInfo, &ResourceInfo),
-    mut object: Value,
-) -> Value {
+    object: Value,
+) -> Result<Value, Box<Status>> {
     if question.kind != Kind::of(question.resource) || text(&object, &["kind"]) != from.kind {
-        return object;
+        return Ok(object);
     }
-    if let Some(members) = object.as_object_mut() {
-        members.remove("apiVersion");
-        members.remove("kind");
-    }
-    let mut object = to.to_shown(from.to_stored(object), &Meter::of_object());
-    object["apiVersion"] = Value::from(to.api_version());
-    object["kind"] = Value::from(to.kind.as_str());
-    object
+    let converted = conversion::between(question.state, (from, to), object).await;
+    converted.map_err(|status| Box::new(Status::internal_error(&status.message)))
 }

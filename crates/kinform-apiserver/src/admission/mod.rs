@@ -63,7 +63,7 @@ pub(crate) async fn validate(
     question: &Question<'_>,
     objects: Objects<'_>,
 ) -> Result<(), Box<Status>> {
-    policy::validate(question, objects)?;
+    policy::validate(question, objects).await?;
     webhook::validate(question, objects).await
 }
 

@@ -19,7 +19,8 @@ use crate::definition::CLEANUP;
 use crate::digest;
 use crate::object::{at, metadata, text};
 use crate::resource::{
-    CustomShape, Origin, ResourceInfo, Rules, ScalePaths, Shape, Subresource, version_order,
+    Conversion, CustomShape, Origin, ResourceInfo, Rules, ScalePaths, Shape, StoredVersions,
+    Subresource, version_order,
 };
 use crate::schema::patterns;
 use crate::storage::{SelectableField, Shelf};
@@ -82,6 +83,15 @@ fn put_defaults(object: &mut Value) {
     }
     if spec.get("conversion").is_none_or(Value::is_null) {
         spec.insert("conversion".to_owned(), json!({"strategy": "None"}));
+    }
+    let service = spec
+        .get_mut("conversion")
+        .and_then(|of| of.pointer_mut("/webhook/clientConfig/service"))
+        .and_then(Value::as_object_mut);
+    if let Some(service) = service
+        && service.get("port").is_none_or(Value::is_null)
+    {
+        service.insert("port".to_owned(), Value::from(443));
     }
 }
 
@@ -177,7 +187,9 @@ fn resource(definition: &Value, version: &Value, shelf: Shelf) -> ResourceInfo {
             terminating: metadata::is_terminating(definition),
             columns: columns::custom::columns(version),
             deprecation: deprecation(definition, version),
-            storage: storage(definition, version),
+            storage: storage(definition),
+            stored: stored_versions(definition),
+            conversion: conversion(definition).map(Arc::new),
             compiled: Arc::default(),
         })),
         origin: Origin::Custom,
@@ -194,15 +206,47 @@ fn storage_version_hash(definition: &Value) -> String {
     digest::storage_version_hash(text(definition, &["spec", "group"]), version, kind)
 }
 
-/// Returns the schema that objects are stored by if they may not have the shape of this version:
-/// another version is stored, or the definition was changed.
-fn storage(definition: &Value, version: &Value) -> Option<Arc<Value>> {
-    let schema = |version| at(version, SCHEMA);
+/// Returns the schema that objects are stored by if they may not have the shape of a version: the
+/// versions differ, or the definition was changed.
+fn storage(definition: &Value) -> Option<Arc<Value>> {
     let is_stored = |version: &&Value| version.get("storage") == Some(&Value::Bool(true));
-    let stored = schema(versions(definition).find(is_stored)?)?;
+    let stored = at(versions(definition).find(is_stored)?, SCHEMA)?;
     let generation = at(definition, &["metadata", "generation"]).and_then(Value::as_i64);
-    let may_differ = Some(stored) != schema(version) || generation.is_some_and(|of| of > 1);
+    let may_differ = versions(definition).any(|of| at(of, SCHEMA) != Some(stored))
+        || generation.is_some_and(|of| of > 1);
     may_differ.then(|| Arc::new(stored.clone()))
+}
+
+/// Returns the versions in which objects are stored.
+fn stored_versions(definition: &Value) -> StoredVersions {
+    let is_stored = |version: &&Value| version.get("storage") == Some(&Value::Bool(true));
+    let now = versions(definition).find(is_stored);
+    let now = now.map_or("", |version| text(version, &["name"]));
+    let all = at(definition, &["status", "storedVersions"]).and_then(Value::as_array);
+    let mut all = all.into_iter().flatten().filter_map(Value::as_str);
+    StoredVersions {
+        now: now.to_owned(),
+        first: all.clone().next().unwrap_or(now).to_owned(),
+        is_only: all.all(|version| version == now),
+    }
+}
+
+/// Returns the webhook that converts objects between versions.
+fn conversion(definition: &Value) -> Option<Conversion> {
+    let conversion = at(definition, &["spec", "conversion"])?;
+    if text(conversion, &["strategy"]) != "Webhook" {
+        return None;
+    }
+    let reviews = at(conversion, &["webhook", "conversionReviewVersions"])?.as_array()?;
+    let known = |review: &&str| matches!(*review, "v1" | "v1beta1");
+    let review = reviews.iter().filter_map(Value::as_str).find(known)?;
+    let schema = |version: &Value| at(version, SCHEMA).cloned().unwrap_or_default();
+    let schemas = versions(definition).map(|of| (text(of, &["name"]).to_owned(), schema(of)));
+    Some(Conversion {
+        client: at(conversion, &["webhook", "clientConfig"])?.clone(),
+        review: review.to_owned(),
+        schemas: schemas.collect(),
+    })
 }
 
 /// Returns the warning for clients of a deprecated version.

@@ -80,7 +80,8 @@ impl Encoder {
         encoder
     }
 
-    fn plain(resource: &ResourceInfo, form: Form, clock: Clock) -> Self {
+    /// Returns an encoder of objects that have the form that the resource shows.
+    pub(crate) fn plain(resource: &ResourceInfo, form: Form, clock: Clock) -> Self {
         let json = || match form.look {
             Look::Table(look) => Self::Table(Box::new(Table::new(resource, look, clock))),
             look => Self::Json(Box::new(Json::new(resource, look))),
@@ -223,7 +224,23 @@ pub(crate) fn object_reply(
     object: &Stored,
     (form, clock): (Form, Clock),
 ) -> Response<Body> {
+    let encoder = Encoder::new(resource, form, clock);
+    encoded(code, &encoder, object, form)
+}
+
+/// An object that has the form that the resource shows, as a reply of its own.
+pub(crate) fn shown_reply(
+    code: StatusCode,
+    resource: &ResourceInfo,
+    object: &Stored,
+    (form, clock): (Form, Clock),
+) -> Response<Body> {
+    let encoder = Encoder::plain(resource, form, clock);
+    encoded(code, &encoder, object, form)
+}
+
+fn encoded(code: StatusCode, encoder: &Encoder, object: &Stored, form: Form) -> Response<Body> {
     let mut out = BytesMut::with_capacity(object.bytes().len() + 128);
-    Encoder::new(resource, form, clock).object(&mut out, object);
+    encoder.object(&mut out, object);
     reply::whole(code, form.encoding, out)
 }

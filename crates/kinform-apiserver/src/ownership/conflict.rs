@@ -24,16 +24,16 @@ pub(super) struct Conflict {
 }
 
 /// Finds the changed paths that managers other than the applier own: the conflicts, and what each
-/// of these managers loses if they are forced.
-pub(super) fn find(
+/// of these managers loses if they are forced. What is changed depends on the version of a manager.
+pub(super) fn find<'s>(
     managed: &Managed,
     applier: &Manager,
-    changed: &Set,
+    changed_in: impl Fn(&str) -> &'s Set,
 ) -> (Vec<Conflict>, Vec<(Manager, Set)>) {
     let mut conflicts = Vec::new();
     let mut taken = Vec::new();
     for (other, owned) in managed.owners.iter().filter(|(other, _)| *other != applier) {
-        let both = owned.set.intersection(changed);
+        let both = owned.set.intersection(changed_in(&owned.version));
         both.each(&mut Vec::new(), &mut |path| {
             if conflicts.len() < MOST_CONFLICTS {
                 conflicts.push(Conflict {

@@ -13,6 +13,7 @@
 //! * `form.rs`: types and schemas as ownership sees them; `compare.rs` `merge.rs` `check.rs`:
 //!   values of a form; `track.rs`: ownership after a write;
 //! * `resets.rs`: fields that a request cannot write; `scale.rs`: the scale subresource;
+//!   `versions.rs`: objects in the versions of other managers;
 //!   `replicas.rs`: ownership of the replica count; `empty_lists.rs`: empty lists that storing
 //!   turns into null.
 //!
@@ -36,6 +37,7 @@ mod set;
 #[cfg(test)]
 mod tests;
 mod track;
+pub(crate) mod versions;
 
 use std::borrow::Cow;
 
@@ -50,6 +52,7 @@ use self::form::Form;
 use self::managed::{Managed, is_reset};
 use self::set::Set;
 use self::track::{Refusal, Serves, Track};
+use self::versions::{Others, Versions};
 use crate::budget::{Meter, too_large};
 use crate::object::part::Part;
 use crate::object::{at, metadata, text, typed};
@@ -106,6 +109,17 @@ pub(super) fn created(by: &Writer<'_>, new: &mut Value) {
 /// Records the owners of an object's fields after an update or a patch. If they cannot be
 /// determined, the old entries are kept.
 pub(crate) fn updated(by: &Writer<'_>, part: Part, new: &mut Value, old: &Value) {
+    updated_in(by, part, (new, old), None);
+}
+
+/// Records the owners of an object's fields after an update or a patch, with the objects in the
+/// versions of other managers.
+pub(crate) fn updated_in(
+    by: &Writer<'_>,
+    part: Part,
+    (new, old): (&mut Value, &Value),
+    versions: Option<&Versions>,
+) {
     let managed = if part == Part::Scale {
         scaled(by, new, old)
     } else {
@@ -117,7 +131,9 @@ pub(crate) fn updated(by: &Writer<'_>, part: Part, new: &mut Value, old: &Value)
         } else {
             let (version, time) = (by.resource.api_version(), time(by));
             let (old, new) = (of_version(by, old), of_version(by, new));
-            track(by, part, (&version, &time)).update(&old, &new, managed)
+            let mut track = track(by, part, (&version, &time));
+            track.others.of = versions.map(|versions| (by.resource, versions));
+            track.update(&old, &new, managed)
         }
     };
     let entries = match managed {
@@ -181,6 +197,7 @@ pub(super) fn apply(
     part: Part,
     live: Option<&Value>,
     (mut configuration, force): (Value, Force),
+    versions: Option<&Versions>,
 ) -> Result<Value, Box<Status>> {
     check_kind(by, part, &mut configuration)?;
     if at(&configuration, &["metadata", "managedFields"]).is_some_and(Value::is_array) {
@@ -192,7 +209,8 @@ pub(super) fn apply(
         _ => by.resource.api_version(),
     };
     let time = time(by);
-    let track = track(by, part, (&version, &time));
+    let mut track = track(by, part, (&version, &time));
+    track.others.of = versions.map(|versions| (by.resource, versions));
     check(track.form, &configuration).map_err(|what| {
         let object = place(by, part, &configuration);
         failed(&format!(
@@ -379,6 +397,7 @@ fn track<'a>(by: &'a Writer<'_>, part: Part, (version, time): (&'a str, &'a str)
         },
         manager: by.manager,
         resets: Set::of_paths(resets::of(by.resource, part)),
+        others: Others::default(),
         time,
     }
 }

@@ -121,6 +121,7 @@ fn track<'a>(schema: &'a Value, manager: &'a str) -> Track<'a> {
         serves: Serves::Group("example.com"),
         manager,
         resets: Set::default(),
+        others: Others::default(),
         time: "2026-01-01T00:00:00Z",
     }
 }

@@ -9,12 +9,14 @@
 //! is removed unless another manager owns it. Changing another manager's field is a conflict,
 //! unless forced.
 //!
-//! All versions of a kind are stored in the same form, so a path means the same in all of them.
+//! A path means the same in all versions of a kind, unless a webhook converts between them
+//! (`versions.rs`).
 //!
 //! Upstream: `structured-merge-diff:merge/update.go`, and the chain of managers in
 //! `apimachinery:pkg/util/managedfields/internal`.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use kinform_api::mutant;
@@ -28,6 +30,7 @@ use super::form::{Form, with_named_fields};
 use super::managed::{Managed, Manager, Operation, Owned};
 use super::merge::{merge, remove};
 use super::set::Set;
+use super::versions::Others;
 
 /// Fields that have no owners.
 const UNTRACKED: [&str; 12] = [
@@ -60,6 +63,7 @@ pub(super) struct Track<'a> {
     pub(super) manager: &'a str,
     /// The paths that this request cannot write.
     pub(super) resets: Set,
+    pub(super) others: Others<'a>,
     pub(super) time: &'a str,
 }
 
@@ -132,11 +136,22 @@ impl Track<'_> {
     ) -> Result<Managed, String> {
         let mut managed = self.reconciled(managed);
         let difference = compare(self.form, live, new)?.outside(&self.resets);
-        let others: Vec<Manager> = managed.owners.keys().cloned().collect();
+        let owners = managed.owners.iter();
+        let others: Vec<(Manager, String)> = owners
+            .map(|(other, owned)| (other.clone(), owned.version.clone()))
+            .collect();
         let changed = difference.added.union(difference.modified);
-        for other in &others {
-            managed.take(other, &changed);
-            managed.take(other, &difference.removed);
+        for (other, version) in &others {
+            match self.seen_in(version, (live, new))? {
+                Some(seen) => {
+                    managed.take(other, &seen.added.union(seen.modified));
+                    managed.take(other, &seen.removed);
+                }
+                None => {
+                    managed.take(other, &changed);
+                    managed.take(other, &difference.removed);
+                }
+            }
         }
         let mine = tracked(changed);
         if mine.is_empty() {
@@ -181,7 +196,7 @@ impl Track<'_> {
             _ => merged,
         };
         let difference = compare(self.form, live, &object)?.outside(&self.resets);
-        self.settle(&mut managed, &manager, difference, force)?;
+        self.settle((&mut managed, &manager), difference, (live, &object), force)?;
         if let Some(owned) = managed.owners.get_mut(&manager) {
             owned.set = tracked(std::mem::take(&mut owned.set));
             if owned.set.is_empty() {
@@ -198,13 +213,21 @@ impl Track<'_> {
     /// Gives the applier the fields that it changed.
     fn settle(
         &self,
-        managed: &mut Managed,
-        manager: &Manager,
+        (managed, manager): (&mut Managed, &Manager),
         difference: Comparison,
+        objects: (&Value, &Value),
         force: bool,
     ) -> Result<(), Refusal> {
         let changed = difference.added.union(difference.modified);
-        let (conflicts, taken) = conflict::find(managed, manager, &changed);
+        let mut elsewhere = BTreeMap::new();
+        for owned in managed.owners.values() {
+            if let Some(seen) = self.seen_in(&owned.version, objects)? {
+                let changed = seen.added.union(seen.modified);
+                elsewhere.insert(owned.version.clone(), changed);
+            }
+        }
+        let changed_in = |version: &str| elsewhere.get(version).unwrap_or(&changed);
+        let (conflicts, taken) = conflict::find(managed, manager, changed_in);
         if !force && !conflicts.is_empty() && !mutant!("S8") {
             return Err(Refusal::Conflicts(conflicts));
         }
@@ -214,6 +237,16 @@ impl Track<'_> {
         }
         managed.owners.retain(|_, owned| !owned.set.is_empty());
         Ok(())
+    }
+
+    /// Returns what a write changes as a manager of another version sees it.
+    fn seen_in(
+        &self,
+        version: &str,
+        objects: (&Value, &Value),
+    ) -> Result<Option<Comparison>, String> {
+        let seen = self.others.compare(version, objects)?;
+        Ok(seen.map(|seen| seen.outside(&self.resets)))
     }
 
     /// Removes the fields that the applier alone owned and that its configuration no longer

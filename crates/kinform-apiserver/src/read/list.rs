@@ -27,7 +27,7 @@ use http::{HeaderMap, Response};
 use kinform_api::{Status, mutant};
 
 use super::continue_token::Token;
-use super::wait_for_revision;
+use super::source::Source;
 use crate::encode::select::Selection;
 use crate::encode::{Encoder, ListMeta};
 use crate::http::body::Body;
@@ -59,7 +59,9 @@ pub(crate) async fn list(
     headers: &HeaderMap,
 ) -> Result<Response<Body>, Status> {
     let selection = Selection::new(target, options.labels.clone(), &options.fields)?;
-    let page = choose(state, target, &options).await?;
+    let source = Source::of(state, &target.resource);
+    source.begun().await;
+    let page = choose(&source, &options).await?;
     let (mut from, end) = selection.bounds(&page.view.snapshot);
     if let Some(start) = &page.start {
         let start = format!("{}{start}", selection.prefix());
@@ -81,7 +83,7 @@ pub(crate) async fn list(
         remaining: (more && selection.is_unfiltered()).then(|| page.view.snapshot.count(to, end)),
     };
     let chunks = Chunks {
-        encoder: Encoder::new(&target.resource, form, state.clock),
+        encoder: source.encoder(form),
         snapshot: page.view.snapshot,
         selection,
         meta,
@@ -103,31 +105,26 @@ struct Page {
     limit: Option<usize>,
 }
 
-async fn choose(
-    state: &Arc<State>,
-    target: &Target,
-    options: &ReadOptions,
-) -> Result<Page, Status> {
-    let (store, shelf) = (&state.store, target.resource.shelf);
+async fn choose(source: &Source, options: &ReadOptions) -> Result<Page, Status> {
     let limit = Some(options.limit).filter(|limit| *limit > 0);
     if !options.continue_token.is_empty() {
         // Caches, which answer version 0, ignore limits.
         let limit = limit.filter(|_| options.version != "0");
-        return resume(state, target, options, limit);
+        return resume(source, options, limit).await;
     }
     let version = list_options::version(&options.version)
         .map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?;
     let (asked, exactly) = match (version, options.version_match) {
         (Version::Unset, _) => {
             return Ok(Page {
-                view: store.shown(shelf),
+                view: source.latest().await?,
                 start: None,
                 limit,
             });
         }
         (Version::Any, _) => {
             return Ok(Page {
-                view: state.replica_view(shelf),
+                view: source.replica(),
                 start: None,
                 limit: None,
             });
@@ -136,14 +133,14 @@ async fn choose(
         (Version::At(asked), None) => (asked, limit.is_some()),
         (Version::At(asked), Some(Match::NotOlderThan)) => (asked, false),
     };
-    wait_for_revision(state, asked).await?;
+    source.reached(asked).await?;
     let view = if exactly {
-        store.view_at(shelf, asked).map_err(|error| match error {
+        source.at(asked).map_err(|error| match error {
             OutOfReach::Expired => Status::expired(LIST_EXPIRED),
             OutOfReach::Future(now) => Status::too_large_resource_version(asked, now),
         })?
     } else {
-        state.replica_view(shelf)
+        source.replica()
     };
     Ok(Page {
         view,
@@ -152,9 +149,8 @@ async fn choose(
     })
 }
 
-fn resume(
-    state: &Arc<State>,
-    target: &Target,
+async fn resume(
+    source: &Source,
     options: &ReadOptions,
     limit: Option<usize>,
 ) -> Result<Page, Status> {
@@ -164,23 +160,19 @@ fn resume(
         ));
     }
     let token = Token::decode(&options.continue_token)?;
-    let shelf = target.resource.shelf;
     let view = match token.revision {
-        _ if mutant!("S2") => state.store.shown(shelf),
-        None => state.store.shown(shelf),
-        Some(revision) => state
-            .store
-            .view_at(shelf, revision)
-            .map_err(|error| match error {
-                OutOfReach::Expired => {
-                    let latest = Token {
-                        revision: None,
-                        start: token.start.clone(),
-                    };
-                    Status::expired(TOKEN_EXPIRED).with_continue_token(latest.encode())
-                }
-                OutOfReach::Future(now) => Status::too_large_resource_version(revision, now),
-            })?,
+        _ if mutant!("S2") => source.latest().await?,
+        None => source.latest().await?,
+        Some(revision) => source.at(revision).map_err(|error| match error {
+            OutOfReach::Expired => {
+                let latest = Token {
+                    revision: None,
+                    start: token.start.clone(),
+                };
+                Status::expired(TOKEN_EXPIRED).with_continue_token(latest.encode())
+            }
+            OutOfReach::Future(now) => Status::too_large_resource_version(revision, now),
+        })?,
     };
     Ok(Page {
         view,

@@ -4,10 +4,13 @@
 //! Target + Query ──options, selection──▶ get | list | watch ──encode──▶ reply
 //! ```
 //!
+//! * `list.rs`, `watch.rs`, `continue_token.rs`; `source.rs`: the objects that both read.
+//!
 //! Upstream: `apiserver:pkg/endpoints/handlers/get.go`.
 
 pub(crate) mod continue_token;
 mod list;
+mod source;
 mod watch;
 
 use std::sync::Arc;
@@ -16,7 +19,8 @@ use std::time::Duration;
 use http::{HeaderMap, Response, StatusCode};
 use kinform_api::Status;
 
-use crate::encode::object_reply;
+use crate::conversion;
+use crate::encode::{object_reply, shown_reply};
 use crate::http::body::Body;
 use crate::http::list_options;
 use crate::http::list_options::{ReadOptions, Version};
@@ -84,12 +88,15 @@ async fn get(
     let key = target.key().unwrap_or_default();
     match view.snapshot.get(&key) {
         Some(object) => {
-            let reply = object_reply(
-                StatusCode::OK,
-                &target.resource,
-                object,
-                (form, state.clock),
-            );
+            let (code, resource, how) = (StatusCode::OK, &target.resource, (form, state.clock));
+            let reply = match resource.is_converted() {
+                true => {
+                    let shown = conversion::read(state, resource, object).await;
+                    let shown = shown.map_err(|status| *status)?;
+                    shown_reply(code, resource, &shown, how)
+                }
+                false => object_reply(code, resource, object, how),
+            };
             Ok(match negotiate::accepts_gzip(headers) {
                 true => reply::compressed(reply),
                 false => reply,

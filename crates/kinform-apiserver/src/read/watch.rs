@@ -28,9 +28,10 @@ use bytes::Bytes;
 use futures::stream;
 use http::Response;
 use kinform_api::{Status, WatchEventKind, mutant};
+use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep_until};
 
-use super::wait_for_revision;
+use super::source::Source;
 use crate::clock;
 use crate::encode::frames::Frames;
 use crate::encode::select::Selection;
@@ -100,7 +101,10 @@ struct Watcher {
     midway: Midway,
     bookmarks: bool,
     timers: Timers,
-    wake: tokio::sync::watch::Receiver<u64>,
+    source: Source,
+    wake: Receiver<u64>,
+    /// Wakes when more objects were converted, where that is done.
+    converted: Option<Receiver<u64>>,
     /// Counts of requests to end watches, as of this watch's start.
     ends: Ends,
 }
@@ -145,11 +149,12 @@ impl Watcher {
             bookmark: None,
             period: state.bookmark_period().filter(|_| options.bookmarks),
         };
-        let wake = state.store.subscribe(shelf);
+        let source = Source::of(state, &target.resource);
+        let (wake, converted) = source.subscribe();
         Self {
             shelf,
             selection,
-            encoder: Encoder::new(&target.resource, form, state.clock),
+            encoder: source.encoder(form),
             cursor: 0,
             initial: None,
             phase: Phase::CatchingUp,
@@ -158,12 +163,15 @@ impl Watcher {
             bookmarks: options.bookmarks,
             timers: timers.with_next_bookmark(now),
             wake,
-            ends: state.store.ends(shelf),
+            converted,
+            ends: source.ends(),
+            source,
             state: state.clone(),
         }
     }
 
     async fn start(&mut self, version: Version, initial_events: bool) -> Result<(), Status> {
+        self.source.begun().await;
         if !initial_events {
             self.cursor = match version {
                 Version::Unset => self.state.store.revision(),
@@ -171,7 +179,7 @@ impl Watcher {
                 Version::At(revision) => revision,
             };
             let store = &self.state.store;
-            return store.can_resume(self.cursor).map_err(|floor| {
+            return self.source.can_resume(self.cursor).map_err(|floor| {
                 // Upstream keeps no watch cache of events: the storage itself answers.
                 if self.shelf == store.shelf("events") {
                     Status::expired(WATCH_EXPIRED)
@@ -185,8 +193,8 @@ impl Watcher {
             Version::Any => 0,
             Version::At(revision) => revision,
         };
-        wait_for_revision(&self.state, asked).await?;
-        let view = self.state.replica_view(self.shelf);
+        self.source.reached(asked).await?;
+        let view = self.source.replica();
         let (at, end) = self.selection.bounds(&view.snapshot);
         self.cursor = view.revision;
         self.initial = Some(Initial {
@@ -238,8 +246,7 @@ impl Watcher {
         }
         while self.out.len() < CHUNK {
             let ceiling = self.state.faults.replica();
-            let polled = self.state.store.poll(
-                self.shelf,
+            let polled = self.source.poll(
                 self.cursor,
                 PollLimits {
                     events: BATCH,
@@ -264,7 +271,8 @@ impl Watcher {
             }
             self.cursor = polled.upto.max(self.cursor);
             if polled.remaining == 0 {
-                if polled.ends.after_events != self.ends.after_events {
+                let is_over = polled.ends.after_events != self.ends.after_events;
+                if is_over && !self.source.is_behind() {
                     self.phase = Phase::Ending;
                 } else {
                     self.phase = Phase::Live;
@@ -336,6 +344,7 @@ impl Watcher {
             () = self.state.stopping.cancelled() => {}
             // The sender lives as long as the store, which the watch holds.
             _ = self.wake.changed() => {}
+            () = next_change(&mut self.converted) => {}
             () = sleep_until(self.timers.deadline) => self.phase = Phase::Ending,
             () = sleep_until(bookmark), if self.timers.bookmark.is_some() => self.tell_version(),
         }
@@ -360,6 +369,15 @@ impl Watcher {
             self.encoder
                 .bookmark(self.out.small(), version, Bookmark::Periodic);
         }
+    }
+}
+
+/// Waits until more objects were converted; forever where nothing is.
+async fn next_change(converted: &mut Option<Receiver<u64>>) {
+    match converted {
+        // The sender lives as long as the mirror, which the watch holds.
+        Some(converted) => drop(converted.changed().await),
+        None => std::future::pending().await,
     }
 }
 

@@ -34,18 +34,25 @@ impl ResourceInfo {
     /// Returns whether the objects are stored under other field names than the resource shows.
     pub(crate) fn is_renamed(&self) -> bool {
         match &self.shape {
-            Shape::Custom(custom) => custom.storage.is_some(),
+            Shape::Custom(custom) => custom.storage.is_some() || custom.conversion.is_some(),
             Shape::Builtin(_) => self.group == "events.k8s.io" && self.plural == "events",
         }
     }
 
-    /// Converts an object of the resource to its stored form.
+    /// Converts an object of the resource to its stored form. Without a call of a webhook it is
+    /// stored in the version that it has.
     pub(crate) fn to_stored(&self, object: Value) -> Value {
         if !self.is_renamed() {
             return object;
         }
         if let Shape::Custom(custom) = &self.shape {
-            return convert::to_stored(custom.versions(), object);
+            let version = match &custom.conversion {
+                None => &custom.stored.now,
+                Some(_) => &self.version,
+            };
+            let mut object = convert::to_stored(custom.versions(), object);
+            custom.stored.mark(version, &mut object);
+            return object;
         }
         let of = kinform_schema::builtin("", "v1", "Event");
         canonical(
@@ -58,12 +65,25 @@ impl ResourceInfo {
 
     /// Converts a stored object to the form that the resource shows. What is added takes its size
     /// from the meter.
-    pub(crate) fn to_shown(&self, object: Value, meter: &Meter) -> Value {
+    ///
+    /// An object of another version is not converted by a webhook here: its fields are those that both
+    /// versions have.
+    pub(crate) fn to_shown(&self, mut object: Value, meter: &Meter) -> Value {
         if !self.is_renamed() {
             return object;
         }
         if let Shape::Custom(custom) = &self.shape {
-            return convert::to_shown(custom.versions(), object, meter);
+            let version = custom.stored.unmark(&mut object);
+            let Some(conversion) = &custom.conversion else {
+                return convert::to_shown(custom.versions(), object, meter);
+            };
+            if let Some(schema) = conversion.schemas.get(&version) {
+                convert::decoded(schema, &mut object, meter);
+            }
+            if version != self.version {
+                convert::coerced(&custom.schema, &mut object);
+            }
+            return object;
         }
         let of = match &self.shape {
             Shape::Builtin(of) => Some(*of),

@@ -9,7 +9,8 @@
 //! version of a type. All versions share a shelf of the store, except for
 //! `horizontalpodautoscalers`, whose versions differ in shape and are stored separately.
 //!
-//! * `events.rs`: the two views of an event.
+//! * `events.rs`: the two views of an event; `conversion.rs`: the versions of a definition between
+//!   which a webhook converts.
 //! * `rules.rs`: the differences between built-in types in writes and deletes, as data.
 //! * `fields.rs`: the fields that `fieldSelector` supports.
 //!
@@ -18,6 +19,7 @@
 //!
 //! Complexity: `find` hashes; a change is linear in the resources.
 
+mod conversion;
 mod events;
 pub(crate) mod fields;
 pub(crate) mod rules;
@@ -34,6 +36,7 @@ use crate::schema::convert::Versions;
 use crate::shelf_name;
 use crate::storage::{SelectableField, Shelf, Store};
 
+pub(crate) use self::conversion::{Conversion, StoredVersions};
 pub(crate) use self::rules::{Generation, NameRule, PrefixRule, Propagation, Rules};
 
 /// The origin of a resource. Built-in and custom resources are encoded differently.
@@ -121,16 +124,21 @@ pub(crate) struct CustomShape {
     pub(crate) deprecation: Option<String>,
     /// The schema that objects are stored by, if it may differ from this one.
     pub(crate) storage: Option<Arc<Value>>,
+    /// The versions in which objects are stored.
+    pub(crate) stored: StoredVersions,
+    /// The webhook that converts objects between versions; `None` if they differ by schema alone.
+    pub(crate) conversion: Option<Arc<Conversion>>,
     /// The compiled schema, built when the first object is checked.
     pub(crate) compiled: Arc<OnceLock<Compiled>>,
 }
 
 impl CustomShape {
-    /// Returns the schemas between which objects are converted.
+    /// Returns the schemas between which objects are converted without a webhook.
     pub(crate) fn versions(&self) -> Versions<'_> {
+        let stored = self.storage.as_deref();
         Versions {
             shown: &self.schema,
-            stored: self.storage.as_deref(),
+            stored: stored.filter(|_| self.conversion.is_none()),
         }
     }
 
@@ -210,10 +218,14 @@ impl ResourceInfo {
 
     /// Returns whether objects look the same in both resources and are found by the same selectors.
     /// A definition that is being deleted does not differ by that alone.
-    fn serves_as(&self, other: &Self) -> bool {
+    pub(crate) fn serves_as(&self, other: &Self) -> bool {
         let same_shape = match (&self.shape, &other.shape) {
             (Shape::Custom(ours), Shape::Custom(others)) => {
-                ours.schema == others.schema && ours.storage == others.storage
+                Arc::ptr_eq(ours, others)
+                    || (ours.schema == others.schema
+                        && ours.storage == others.storage
+                        && ours.stored == others.stored
+                        && ours.conversion == others.conversion)
             }
             _ => true,
         };

@@ -4,7 +4,8 @@
 //! stored object ──to_shown──▶ object of a version ──to_stored──▶ stored object
 //! ```
 //!
-//! Versions of a definition without a conversion webhook only differ in their schemas.
+//! Versions of a definition without a conversion webhook only differ in their schemas. With one, these
+//! are the steps around its call: `decoded` before it, `coerced` after it.
 //!
 //! Upstream: `kubernetes/apiextensions-apiserver:pkg/apiserver/conversion` (the `None` strategy).
 
@@ -31,14 +32,24 @@ pub(crate) fn to_shown(versions: Versions<'_>, mut object: Value, meter: &Meter)
     let Some(stored) = versions.stored else {
         return object;
     };
-    let mut unknown = Vec::new();
-    prune(stored, &mut object, &mut unknown);
-    drop_nulls(stored, &mut object);
-    default(stored, &mut object, meter);
+    decoded(stored, &mut object, meter);
     if stored != versions.shown {
-        prune(versions.shown, &mut object, &mut unknown);
+        coerced(versions.shown, &mut object);
     }
     object
+}
+
+/// Reads a stored object by the schema of its version: without fields that the schema lacks, and with
+/// defaults that were added to it since.
+pub(crate) fn decoded(schema: &Value, object: &mut Value, meter: &Meter) {
+    coerced(schema, object);
+    drop_nulls(schema, object);
+    default(schema, object, meter);
+}
+
+/// Drops the fields that a schema lacks.
+pub(crate) fn coerced(schema: &Value, object: &mut Value) {
+    prune(schema, object, &mut Vec::new());
 }
 
 /// Returns an object as its field owners know it in a version: fields that the stored version lacks
@@ -51,7 +62,7 @@ pub(crate) fn of_version<'a>(
     match versions.stored {
         Some(stored) if stored != versions.shown => {
             let mut object = object.clone();
-            prune(stored, &mut object, &mut Vec::new());
+            coerced(stored, &mut object);
             default(versions.shown, &mut object, meter);
             Cow::Owned(object)
         }
@@ -62,7 +73,7 @@ pub(crate) fn of_version<'a>(
 /// Converts an object of a version to its stored form.
 pub(crate) fn to_stored(versions: Versions<'_>, mut object: Value) -> Value {
     if let Some(stored) = versions.stored {
-        prune(stored, &mut object, &mut Vec::new());
+        coerced(stored, &mut object);
     }
     object
 }

@@ -31,6 +31,7 @@ use crate::resource::Registry;
 use crate::state::derived::Derived;
 use crate::state::documents::Documents;
 use crate::state::event_ttl::EventTtl;
+use crate::state::mirrors::Mirrors;
 use crate::state::owner_graph::OwnerGraph;
 use crate::state::plugins::AdmissionPlugins;
 use crate::state::pod_logs::PodLogs;
@@ -208,8 +209,8 @@ impl Builder {
         self
     }
 
-    /// Stores admission webhooks and policies, aggregated API services and conversion webhooks,
-    /// although this server never acts on them. Without this, they are refused (501).
+    /// Stores mutating admission policies and aggregated API services, although this server never acts
+    /// on them. Without this, they are refused (501).
     pub fn keep_inert_objects(mut self) -> Self {
         self.keeps_inert = true;
         self
@@ -405,6 +406,7 @@ impl Builder {
                 true => self.plugins.with_namespace_content(),
                 false => self.plugins,
             },
+            mirrors: Mirrors::default(),
             webhooks: Derived::default(),
             policies: Derived::default(),
             limits: self.limits,

@@ -7,7 +7,8 @@
 //! The modules above share one `State`; this module answers no request.
 //!
 //! * `derived.rs`: values computed from stored objects; `metrics.rs`: counts and durations of
-//!   requests; `plugins.rs`: the admission plugins that are on;
+//!   requests; `plugins.rs`: the admission plugins that are on; `mirrors.rs`: the objects of versions
+//!   that are not stored;
 //! * `owner_graph.rs`: the objects that refer to each owner; `pod_logs.rs`: lines that tests
 //!   register for containers; `event_ttl.rs`: when events end; `documents.rs`: OpenAPI documents that
 //!   were made; `shares.rs`: cores and memory of costly requests; `offload.rs`: their computation on
@@ -17,6 +18,7 @@ pub(crate) mod derived;
 pub(crate) mod documents;
 pub(crate) mod event_ttl;
 pub(crate) mod metrics;
+pub(crate) mod mirrors;
 pub(crate) mod offload;
 pub(crate) mod owner_graph;
 pub(crate) mod plugins;
@@ -34,6 +36,7 @@ use self::derived::Derived;
 use self::documents::Documents;
 use self::event_ttl::EventTtl;
 use self::metrics::Metrics;
+use self::mirrors::Mirrors;
 use self::owner_graph::OwnerGraph;
 use self::plugins::AdmissionPlugins;
 use self::pod_logs::PodLogs;
@@ -109,6 +112,8 @@ pub(crate) struct State {
     pub(crate) webhooks: Derived,
     /// The compiled admission policies.
     pub(crate) policies: Derived,
+    /// Objects in versions of definitions that are not stored.
+    pub(crate) mirrors: Mirrors,
     /// A kubelet ends deleted pods, not the server.
     pub(crate) has_kubelets: bool,
     /// The authority that each namespace has a copy of; `None` if namespaces begin empty.

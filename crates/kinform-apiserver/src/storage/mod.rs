@@ -19,7 +19,8 @@
 //!
 //! * `shelves.rs`: the shelves, the two marks and what is staged; `committer.rs`: the task that
 //!   takes staged writes to the disk; `disk/`: the file;
-//! * `watch_window.rs`: the log; `snapshot.rs`: the objects of a shelf; `stored.rs`: one version.
+//! * `watch_window.rs`: the log; `snapshot.rs`: the objects of a shelf; `stored.rs`: one version;
+//!   `mirror.rs`: a shelf in another form.
 //!
 //! Upstream: `apiserver:pkg/storage/{etcd3,cacher}`.
 
@@ -30,6 +31,7 @@ pub(crate) mod disk;
 mod history;
 #[cfg(test)]
 mod marks;
+pub(crate) mod mirror;
 #[cfg(test)]
 mod model;
 mod scan;
@@ -227,17 +229,8 @@ impl Store {
     /// # Errors
     /// The revision is below the history, or not reached yet.
     pub fn view_at(&self, shelf: Shelf, revision: u64) -> Result<View, OutOfReach> {
-        let (mut snapshot, later) = self.lock().past(shelf, revision)?;
-        for event in later.into_iter().rev() {
-            match event.previous {
-                Some(previous) => drop(snapshot.insert(previous)),
-                None => drop(
-                    event
-                        .current
-                        .and_then(|object| snapshot.remove(object.key())),
-                ),
-            }
-        }
+        let (snapshot, later) = self.lock().past(shelf, revision)?;
+        let snapshot = undone(snapshot, later);
         Ok(View { snapshot, revision })
     }
 
@@ -366,6 +359,21 @@ impl Store {
             self.end_watches(Shelf(shelf), EndWatches::AtOnce);
         }
     }
+}
+
+/// Takes back events, the last one first.
+fn undone(mut snapshot: Snapshot, events: Vec<Event>) -> Snapshot {
+    for event in events.into_iter().rev() {
+        match event.previous {
+            Some(previous) => drop(snapshot.insert(previous)),
+            None => drop(
+                event
+                    .current
+                    .and_then(|object| snapshot.remove(object.key())),
+            ),
+        }
+    }
+    snapshot
 }
 
 impl std::fmt::Debug for Store {

@@ -15,6 +15,8 @@
 //! Upstream: `kubernetes/apiserver:pkg/endpoints/handlers/{create,update,patch,delete}.go`,
 //! `pkg/admission/plugin/webhook/mutating/dispatcher.go`.
 
+use std::sync::Arc;
+
 use kinform_api::{Status, mutant};
 use serde_json::{Value, json};
 
@@ -26,7 +28,6 @@ use super::proposal::Proposal;
 use super::{Action, Answer, Context, Fresh, NamespaceState, Outcome};
 use crate::admission::plugins::{self, quota, quota::Reserved};
 use crate::admission::{self, Kind, Objects, Operation, Question};
-use crate::budget::Meter;
 use crate::http::query::Query;
 use crate::object::metadata;
 use crate::object::part::Part;
@@ -206,14 +207,13 @@ impl Write<'_> {
     pub(super) async fn may_delete(
         &self,
         options: &DeleteOptions,
-        (name, stored): (&str, &Stored),
+        (name, stored): (&str, &Arc<Stored>),
     ) -> Result<(), Box<Status>> {
         if !self.asks_about(Operation::Delete) {
             return Ok(());
         }
         let resource = &self.target.resource;
-        let old = resource.to_shown(stored.value(), &Meter::of_object());
-        let old = self.seen(&old);
+        let old = self.seen(&self.current_value(stored).await?);
         let shown = || of_delete(options, resource, stored.uid());
         let mut question = self.question(Operation::Delete, name, (&shown, options.dry_run));
         question.namespace = stored.namespace();

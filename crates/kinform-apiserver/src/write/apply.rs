@@ -126,7 +126,8 @@ pub(crate) fn propose(
     }
     let Configuration { value, duplicate } = configuration;
     let place = ownership::place(&cx.writer(), part, &value);
-    let mut object = ownership::apply(&cx.writer(), part, current, (value, cx.force()))?;
+    let applied = (value, cx.force());
+    let mut object = ownership::apply(&cx.writer(), part, current, applied, cx.versions())?;
     let mut warnings = Vec::new();
     match (&duplicate, cx.options.field_validation) {
         (Some(key), FieldValidation::Strict) => {

@@ -4,14 +4,15 @@
 //! state + target + part + form + user -> context of a try, stored state -> Outcome -> commit -> Written
 //! ```
 
+use super::converted::Ready;
 use super::options::{DeleteOptions, WriteOptions};
 use super::request::WriteRequest;
-use super::{Action, Answer, Context, Fresh, NamespaceState, Outcome};
+use super::{Action, Answer, Context, Fresh, NamespaceState};
 use crate::builtin::deletion;
 use crate::builtin::names;
 use crate::builtin::service_addresses::Taken;
-use crate::encode::object_reply;
 use crate::encode::table::Table;
+use crate::encode::{object_reply, shown_reply};
 use crate::http::body::Body;
 use crate::http::negotiate::{self, Form, Look};
 use crate::http::reply;
@@ -56,6 +57,7 @@ impl Write<'_> {
         Fresh {
             uid: uuid::Uuid::new_v4().to_string(),
             suffix: names::random_suffix(rand::random()),
+            versions: self.target.resource.conversion().map(|_| Arc::default()),
             taken: self.taken(),
         }
     }
@@ -90,23 +92,8 @@ impl Write<'_> {
 
     /// Commits an outcome; returns `None` if the stored state has changed since the outcome was
     /// made.
-    pub(super) fn commit(
-        &self,
-        mut outcome: Outcome,
-        current: Option<Arc<Stored>>,
-    ) -> Option<Written> {
-        if let Action::Create(object) | Action::Replace(object) = &mut outcome.action {
-            *object = self.target.resource.to_stored(object.take());
-        }
-        self.commit_stored(outcome, current)
-    }
-
-    /// Commits an outcome whose object has its stored form.
-    pub(super) fn commit_stored(
-        &self,
-        outcome: Outcome,
-        current: Option<Arc<Stored>>,
-    ) -> Option<Written> {
+    pub(super) fn commit(&self, ready: Ready, current: Option<Arc<Stored>>) -> Option<Written> {
+        let Ready { outcome, shown } = ready;
         let (store, resource) = (&self.state.store, &self.target.resource);
         let shelf = resource.shelf;
         let expect = current
@@ -125,12 +112,19 @@ impl Write<'_> {
             }
         };
         let code = StatusCode::from_u16(outcome.code).unwrap_or(StatusCode::OK);
+        let how = (self.form, self.state.clock);
+        let converted = shown.zip(stored.as_ref()).and_then(|(shown, stored)| {
+            let draft = Draft::new(&resource.fields, shown)?;
+            Some(draft.seal(stored.revision()))
+        });
         let mut reply = match (outcome.answer, &stored) {
-            (Answer::Stored, Some(stored)) => {
-                object_reply(code, resource, stored, (self.form, self.state.clock))
-            }
+            (Answer::Stored, Some(stored)) => match &converted {
+                Some(shown) => shown_reply(code, resource, shown, how),
+                None => object_reply(code, resource, stored, how),
+            },
             (Answer::StoredScale, Some(stored)) => {
-                let scale = scale::scale_of(resource, &stored.value());
+                let object = converted.as_ref().unwrap_or(stored).value();
+                let scale = scale::scale_of(resource, &object);
                 reply::value(code, self.form.encoding, &scale)
             }
             (Answer::Object(value), _) => self.shown(code, value),

@@ -58,7 +58,10 @@ impl<'a> Deletes<'a> {
         let resource = &write.target.resource;
         let view = write.state.store.view(resource.shelf);
         Self {
-            encoder: Encoder::new(resource, write.form, write.state.clock),
+            encoder: match resource.is_converted() {
+                true => Encoder::plain(resource, write.form, write.state.clock),
+                false => Encoder::new(resource, write.form, write.state.clock),
+            },
             place: view.snapshot.seek(""),
             view,
             selection,
@@ -77,6 +80,10 @@ impl<'a> Deletes<'a> {
         let write_options = WriteOptions::default();
         while let Some(object) = self.view.snapshot.at(self.place).cloned() {
             self.place = self.view.snapshot.next(self.place);
+            let object = match self.write.target.resource.is_converted() {
+                true => self.write.converted(&object).await?,
+                false => object,
+            };
             if !self.selection.matches(&object) {
                 continue;
             }

@@ -29,9 +29,9 @@ use super::{create, patch, update};
 use crate::access::rbac::escalation;
 use crate::access::{Attributes, ResourceRef, Rights, forbidden};
 use crate::admission::Operation;
-use crate::budget::Meter;
-use crate::encode::object_reply;
+use crate::conversion;
 use crate::encode::select::selection;
+use crate::encode::{object_reply, shown_reply};
 use crate::http::body::Body;
 use crate::http::negotiate::{self};
 use crate::http::reply;
@@ -124,12 +124,12 @@ pub(crate) async fn handle<'a>(
         Method::PATCH => write.patch(request).await.map(Handled::Written),
         Method::DELETE if is_named => write.delete(request).await,
         Method::DELETE => delete_collection(write, request),
-        _ => write.get().map(Handled::Reply),
+        _ => write.get().await.map(Handled::Reply),
     }
 }
 
 impl Write<'_> {
-    fn get(&self) -> Result<Response<Body>, Box<Status>> {
+    async fn get(&self) -> Result<Response<Body>, Box<Status>> {
         let resource = &self.target.resource;
         let Some(current) = self.current() else {
             return Err(Box::new(Status::not_found(
@@ -137,6 +137,12 @@ impl Write<'_> {
                 self.name(),
             )));
         };
+        let is_converted = resource.is_converted();
+        let current = match is_converted {
+            true => conversion::read(self.state, resource, &current).await?,
+            false => current,
+        };
+        let how = (self.form, self.state.clock);
         match self.part {
             Part::Scale => scale::check(resource, &current.value()).map(|()| {
                 reply::value(
@@ -145,12 +151,8 @@ impl Write<'_> {
                     &scale::scale_of(resource, &current.value()),
                 )
             }),
-            _ => Ok(object_reply(
-                StatusCode::OK,
-                resource,
-                &current,
-                (self.form, self.state.clock),
-            )),
+            _ if is_converted => Ok(shown_reply(StatusCode::OK, resource, &current, how)),
+            _ => Ok(object_reply(StatusCode::OK, resource, &current, how)),
         }
     }
 
@@ -193,7 +195,8 @@ impl Write<'_> {
             if let Action::Create(object) = &outcome.action {
                 last = text(object, &["metadata", "name"]).to_owned();
             }
-            if let Some(written) = self.commit(outcome, None) {
+            let ready = self.ready(outcome).await?;
+            if let Some(written) = self.commit(ready, None) {
                 reserved.keep();
                 return Ok(written);
             }
@@ -288,22 +291,30 @@ impl Write<'_> {
             }
             let current = self.current();
             let resource = &self.target.resource;
-            let shown = Meter::of_object();
-            let value = current
-                .as_ref()
-                .map(|it| resource.to_shown(it.value(), &shown));
+            let value = match &current {
+                Some(stored) => Some(self.current_value(stored).await?),
+                None => None,
+            };
             let state = (value.as_ref(), self.namespace_state());
             let cx = self.context(options, self.fresh());
-            let proposal = propose(&cx, value.as_ref())?;
+            let mut proposal = propose(&cx, value.as_ref());
+            // An owner of another version may be known only after objects were converted to it.
+            while self.convert_missing(&cx).await? {
+                self.request.meter.start_over();
+                proposal = propose(&cx, value.as_ref());
+            }
+            let proposal = proposal?;
             let proposal = self.mutate(&cx, proposal, state).await?;
             let mut outcome = complete(&cx, self.part, proposal, state)?;
+            self.migrate(&mut outcome, current.as_ref());
             if outcome.code == CREATED && value.is_none() {
                 self.may_create()?;
                 requester::put(resource, self.request.user, &mut outcome);
             }
             self.permit(&mut outcome, value.as_ref())?;
             let reserved = self.validate(&outcome, value.as_ref()).await?;
-            if let Some(written) = self.commit(outcome, current) {
+            let ready = self.ready(outcome).await?;
+            if let Some(written) = self.commit(ready, current) {
                 reserved.keep();
                 return Ok(written);
             }
@@ -314,7 +325,6 @@ impl Write<'_> {
     /// Deletes, again if the stored state changed before the commit. The object keeps its stored
     /// form, without defaults that its definition got since; the reply shows them.
     async fn until_deleted(&self, options: &DeleteOptions) -> Result<Written, Box<Status>> {
-        let resource = &self.target.resource;
         let write = WriteOptions::default();
         let context = self.context(&write, Fresh::default());
         for _ in 0..TRIES {
@@ -325,10 +335,8 @@ impl Write<'_> {
                 self.may_delete(options, (self.name(), stored)).await?;
             }
             self.permit(&mut outcome, value.as_ref())?;
-            if let Answer::Object(object) = &mut outcome.answer {
-                *object = resource.to_shown(object.take(), &Meter::of_object());
-            }
-            if let Some(written) = self.commit_stored(outcome, current) {
+            let ready = self.ready_to_delete(outcome, current.as_ref()).await?;
+            if let Some(written) = self.commit(ready, current) {
                 return Ok(written);
             }
         }

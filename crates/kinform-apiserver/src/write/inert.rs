@@ -1,7 +1,7 @@
 //! Refuses objects that this server would store but never act on, or warns about them.
 //!
 //! ```text
-//! mutating admission policy, aggregated API, webhook conversion -> 501 | Warning
+//! mutating admission policy, aggregated API -> 501 | Warning
 //! ```
 //!
 //! A test against a server that stores a mutating policy and never evaluates it proves nothing, or
@@ -39,13 +39,6 @@ pub(crate) fn warning(resource: &ResourceInfo, object: &Value) -> Option<String>
         }
         ("apiregistration.k8s.io", "apiservices") if has(&["spec", "service"]) => {
             "requests are never passed on to another API server"
-        }
-        ("apiextensions.k8s.io", "customresourcedefinitions")
-            if has(&["spec", "conversion", "webhook"])
-                || at(object, &["spec", "conversion", "strategy"])
-                    == Some(&Value::from("Webhook")) =>
-        {
-            "conversion webhooks are never called"
         }
         _ => return None,
     };

@@ -14,7 +14,7 @@
 //!
 //! * `request.rs`, `handle.rs`: from request to reply; `attempt.rs`: a request under way;
 //!   `commit.rs`: compare and swap; `collection.rs`: delete of many;
-//! * `admit.rs`: admission around both halves;
+//! * `admit.rs`: admission around both halves; `converted.rs`: the stored form of objects;
 //! * `body.rs`: bytes to a value of the right kind; `options.rs`: options of a write, from query
 //!   and body;
 //! * `create.rs` `update.rs` `patch.rs` `apply.rs`: from a request to a `proposal.rs`;
@@ -34,6 +34,7 @@ mod collection;
 pub(crate) mod commit;
 pub(crate) mod complete;
 mod content;
+mod converted;
 mod create;
 pub(crate) mod delete;
 pub(crate) mod handle;
@@ -47,6 +48,8 @@ mod races;
 pub(crate) mod request;
 mod requester;
 pub(crate) mod update;
+
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use kinform_api::Status;
@@ -63,6 +66,7 @@ use crate::object::part::Part;
 use crate::ownership;
 use crate::ownership::Force;
 use crate::ownership::Writer;
+use crate::ownership::versions::Versions;
 use crate::resource::ResourceInfo;
 use crate::storage::Store;
 
@@ -93,6 +97,11 @@ impl Context<'_> {
             now: self.now,
             meter: self.meter,
         }
+    }
+
+    /// The objects of the write in other versions.
+    fn versions(&self) -> Option<&Versions> {
+        self.fresh.versions.as_deref()
     }
 
     /// Answer of an apply to conflicts.
@@ -131,6 +140,8 @@ impl Context<'_> {
 pub(crate) struct Fresh {
     pub(crate) uid: String,
     pub(crate) suffix: String,
+    /// The objects of the write in other versions, where a webhook converts.
+    pub(crate) versions: Option<Arc<Versions>>,
     /// The addresses and ports of services; filled only for writes of services.
     pub(crate) taken: Taken,
 }

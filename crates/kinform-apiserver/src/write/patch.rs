@@ -238,7 +238,7 @@ pub(crate) fn propose(
     if part == Part::Scale {
         object = scale::into_object(resource, &object, current)?;
     }
-    ownership::updated(&cx.writer(), part, &mut object, current);
+    ownership::updated_in(&cx.writer(), part, (&mut object, current), cx.versions());
     Ok(Proposal {
         object,
         warnings,

@@ -86,7 +86,7 @@ fn create(state: &Arc<State>, target: &Target) -> (u16, bool) {
     };
     let object = json!({"metadata": {"name": "m", "namespace": "a", "uid": "u"}});
     let outcome = Outcome::new(201, Action::Create(object), Answer::Stored);
-    let written = write.commit(outcome, None).unwrap();
+    let written = write.commit(outcome.into(), None).unwrap();
     follow::written(state, &written);
     let is_there = state.store.get(target.resource.shelf, "a/m").is_some();
     (written.reply.status().as_u16(), is_there)

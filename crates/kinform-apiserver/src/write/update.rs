@@ -53,7 +53,7 @@ pub(crate) fn propose(
         object = scale::into_object(cx.resource, &object, current)?;
     }
     check_uid(cx, name, &object, current)?;
-    ownership::updated(&cx.writer(), part, &mut object, current);
+    ownership::updated_in(&cx.writer(), part, (&mut object, current), cx.versions());
     Ok(Proposal {
         object,
         warnings,

@@ -11,6 +11,7 @@ mod admission;
 mod bounds;
 mod clients;
 mod cluster;
+mod conversion;
 mod events;
 mod faults;
 mod garbage;

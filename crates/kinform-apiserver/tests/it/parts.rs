@@ -121,12 +121,6 @@ async fn what_is_beyond_this_server_is_refused_and_never_stored() {
         "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]},
         "reinvocationPolicy": "Never", "mutations": [{"patchType": "ApplyConfiguration",
         "applyConfiguration": {"expression": "Object{}"}}]});
-    let definition = json!({"metadata": {"name": "foos.example.com"}, "spec": {
-        "group": "example.com", "scope": "Namespaced", "names": {"plural": "foos", "kind": "Foo"},
-        "conversion": {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"],
-            "clientConfig": {"url": "https://x.example.com"}}},
-        "versions": [{"name": "v1", "served": true, "storage": true,
-            "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
     let rows = [
         (
             format!("{ADMISSION}/mutatingadmissionpolicies"),
@@ -141,10 +135,6 @@ async fn what_is_beyond_this_server_is_refused_and_never_stored() {
             json!({"metadata": {"name": "v1.example.com"}, "spec": {"group": "example.com",
                 "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1,
                 "insecureSkipTLSVerify": true, "service": {"name": "s", "namespace": "n"}}}),
-        ),
-        (
-            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned(),
-            definition,
         ),
     ];
     let before = server.store().revision();

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Loading lays a state: configurations of admission come last, so that no webhook is asked. An
-//! object that the server would store but never act on (an aggregated API) is skipped with a line, so that an operator's bundle loads; a definition whose
-//! conversion is a webhook is stored without it. A server that keeps such objects gets them whole.
+//! object that the server would store but never act on (an aggregated API) is skipped with a line, so
+//! that an operator's bundle loads. A server that keeps such objects gets them whole.
 
 use std::collections::HashSet;
 
@@ -102,7 +102,6 @@ async fn put(
     document: &Document,
     (served, namespace): (&ResourceInfo, Option<&str>),
 ) -> Result<(), Status> {
-    let mut object = document.object.clone();
     if document.act == Act::Remove {
         let key = key(document, namespace);
         // An absent object is already removed.
@@ -111,36 +110,10 @@ async fn put(
     }
     let of = (&*served.group, &*served.version, &*served.plural);
     let path = GroupVersionResource::new(of.0, of.1, of.2).path(namespace);
-    let status = match store(server, document.act, &path, (&object, namespace)).await {
-        Err(status) if status.code == NOT_IMPLEMENTED => status,
-        done => return done,
-    };
-    // A definition without its webhook still serves the objects of the version that is stored.
-    let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else {
-        return Err(status);
-    };
-    if document.text("/kind") != "CustomResourceDefinition" || spec.remove("conversion").is_none() {
-        return Err(status);
+    if document.act == Act::Create {
+        return create(server, &path, &document.object).await;
     }
-    store(server, document.act, &path, (&object, namespace)).await?;
-    let why = status.message;
-    crate::progress!(
-        "{}",
-        document.says(&format!("stored without its conversion: {why}"))
-    );
-    Ok(())
-}
-
-async fn store(
-    server: &Server,
-    act: Act,
-    path: &str,
-    (object, namespace): (&Value, Option<&str>),
-) -> Result<(), Status> {
-    if act == Act::Create {
-        return create(server, path, object).await;
-    }
-    let mut object = object.clone();
+    let mut object = document.object.clone();
     if let Some(namespace) = namespace {
         object["metadata"]["namespace"] = Value::from(namespace);
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! clock ◀─ budget ◀─ object storage ◀─ schema columns ◀─ resource ◀─ http ◀─ access hooks ownership
-//!   ◀─ builtin encode definition ◀─ state ◀─ admission openapi ◀─ read write discovery ◀─ controllers ◀─ actions admin seed ◀─ api ◀─ server
+//!   ◀─ builtin encode definition ◀─ state ◀─ conversion ◀─ admission openapi ◀─ read write discovery ◀─ controllers ◀─ actions admin seed ◀─ api ◀─ server
 //! ```
 //!
 //! A room imports from lower ranks only, never sideways. The write path is the reason: admission, a
@@ -24,6 +24,7 @@ pub(super) const LAW: Law = Law {
         &["access", "fault", "hooks", "ownership"],
         &["builtin", "encode", "definition"],
         &["state"],
+        &["conversion"],
         &["admission", "openapi"],
         &["read", "write", "discovery"],
         &["controllers"],

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! All policies are asked in the order of their names. The reply has the first refusal and all
-//! warnings. Nothing here awaits.
+//! warnings. Only the conversion of an object awaits.
 //!
 //! BOUND: the cost of each binding and parameter (`admission/cel/`); policies, bindings and parameters
 //! are written by administrators.
@@ -24,7 +24,7 @@ use kinform_api::{GroupResource, Status, StatusCause};
 use self::stored::{Binding, Failure, Policies, Policy};
 use self::validation::Decision;
 use super::cel::Evaluation;
-use super::matching::{self, Asked, version};
+use super::matching::{self, Asked, Match, version};
 use super::{Objects, Operation, Question};
 use crate::resource::ResourceInfo;
 use crate::state::State;
@@ -41,11 +41,18 @@ pub(super) fn asks(state: &State, resource: &ResourceInfo, part: (&str, Operatio
 ///
 /// # Errors
 /// The first refusal.
-pub(super) fn validate(question: &Question<'_>, objects: Objects<'_>) -> Result<(), Box<Status>> {
+pub(super) async fn validate(
+    question: &Question<'_>,
+    objects: Objects<'_>,
+) -> Result<(), Box<Status>> {
     let policies = Policies::of(question.state);
     let mut refusals = Vec::new();
     for policy in &policies.validating {
-        refusals.extend(ask(question, policy, objects));
+        let Some(matched) = matching::of(question, &policy.constraints, objects) else {
+            continue;
+        };
+        let seen = matched.objects(question, objects).await?;
+        refusals.extend(ask(question, (policy, &matched), (objects, seen.of())));
     }
     let first = refusals.into_iter().next();
     first.map_or(Ok(()), |refusal| Err(refused(question, &refusal)))
@@ -58,13 +65,13 @@ struct Refusal<'p> {
     decision: Decision,
 }
 
-/// Asks one policy. Returns its first refusal, and adds its warnings to the question.
+/// Asks one policy about the objects as it sees them. Returns its first refusal, and adds its warnings
+/// to the question.
 fn ask<'p>(
     question: &Question<'_>,
-    policy: &'p Policy,
-    objects: Objects<'_>,
+    (policy, matched): (&'p Policy, &Match),
+    (objects, seen): (Objects<'_>, Objects<'_>),
 ) -> Option<Refusal<'p>> {
-    let matched = matching::of(question, &policy.constraints, objects)?;
     let refuse = |binding, decision| Refusal {
         policy,
         binding,
@@ -77,7 +84,6 @@ fn ask<'p>(
             return policy.failed(why).map(|decision| refuse(None, decision));
         }
     };
-    let seen = matched.objects(question, objects);
     let mut first = None;
     let mut evaluation = None;
     for binding in &policy.bindings {
@@ -94,7 +100,7 @@ fn ask<'p>(
             }
             Ok(params) => {
                 let evaluation = evaluation
-                    .get_or_insert_with(|| Evaluation::new(question, &matched.resource, seen.of()));
+                    .get_or_insert_with(|| Evaluation::new(question, &matched.resource, seen));
                 let each = params.iter();
                 let decisions =
                     each.map(|param| validation::decide(policy, evaluation, param.as_ref()));

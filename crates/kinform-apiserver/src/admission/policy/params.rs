@@ -7,12 +7,15 @@
 //! Upstream: `kubernetes/apiserver:pkg/admission/plugin/policy/generic/policy_dispatcher.go`
 //! (`CollectParams`).
 
+use std::sync::Arc;
+
 use kinform_api::selector::LabelSelector;
 use serde_json::Value;
 
 use super::stored::{Binding, ParamRef};
 use crate::admission::Question;
 use crate::budget::Meter;
+use crate::conversion;
 use crate::resource::ResourceInfo;
 use crate::storage::Stored;
 
@@ -54,11 +57,15 @@ fn find(
     (reference, namespace): (&ParamRef, Option<&str>),
 ) -> Vec<Value> {
     let store = &question.state.store;
-    let shown = |stored: &Stored| {
-        let mut object = resource.to_shown(stored.value(), &Meter::of_object());
+    let shown = |stored: &Arc<Stored>| {
+        let mut object = match resource.is_converted() {
+            // As in upstream's cache, a parameter that was never converted is not there.
+            true => conversion::at_hand(question.state, resource, stored)?.value(),
+            false => resource.to_shown(stored.value(), &Meter::of_object()),
+        };
         object["apiVersion"] = Value::from(resource.api_version());
         object["kind"] = Value::from(resource.kind.as_str());
-        object
+        Some(object)
     };
     if !reference.name.is_empty() {
         let key = match namespace {
@@ -66,14 +73,14 @@ fn find(
             None => reference.name.clone(),
         };
         let found = store.get(resource.shelf, &key);
-        return found.iter().map(|stored| shown(stored)).collect();
+        return found.iter().filter_map(shown).collect();
     }
     let view = store.view(resource.shelf);
     let all = view.snapshot.iter();
     let selected = all.filter(|stored| {
         stored.namespace() == namespace && has_labels(reference.selector.as_ref(), stored)
     });
-    selected.map(|stored| shown(stored)).collect()
+    selected.filter_map(shown).collect()
 }
 
 fn has_labels(selector: Option<&LabelSelector>, stored: &Stored) -> bool {

@@ -18,8 +18,8 @@ use crate::admission::{Objects, Question};
 /// Returns the match of a webhook, if it is asked.
 ///
 /// # Errors
-/// 403 for conditions that fail, if the failure policy refuses.
-pub(super) fn of(
+/// 403 for conditions that fail, if the failure policy refuses; 500 about a conversion webhook.
+pub(super) async fn of(
     question: &Question<'_>,
     webhook: &Webhook,
     objects: Objects<'_>,
@@ -30,7 +30,7 @@ pub(super) fn of(
     if webhook.conditions.is_empty() {
         return Ok(Some(matched));
     }
-    let seen = matched.objects(question, objects);
+    let seen = matched.objects(question, objects).await?;
     let evaluation = Evaluation::new(question, &matched.resource, seen.of());
     match (webhook.conditions.evaluate(&evaluation), webhook.failure) {
         (Verdict::Asked, _) => Ok(Some(matched)),

@@ -75,7 +75,7 @@ pub(super) async fn mutate(
                 object: Some(&object).filter(|object| !object.is_null()),
                 old,
             };
-            let Some(matched) = matching::of(question, webhook, objects)? else {
+            let Some(matched) = matching::of(question, webhook, objects).await? else {
                 continue;
             };
             if let Some(next) = mutated(question, webhook, &matched, objects).await? {
@@ -95,7 +95,7 @@ async fn mutated(
     matched: &Match,
     objects: Objects<'_>,
 ) -> Result<Option<Value>, Box<Status>> {
-    let seen = matched.objects(question, objects);
+    let seen = matched.objects(question, objects).await?;
     let Some(verdict) = ask(question, (Phase::Mutating, webhook), matched, seen.of()).await? else {
         return Ok(None);
     };
@@ -121,7 +121,7 @@ async fn mutated(
         Misfit::Copies => internal("the accumulated size of copies is too large"),
         Misfit::Request(status) => status,
     })?;
-    Ok(Some(matched.back(question, object)))
+    matched.back(question, object).await.map(Some)
 }
 
 /// Asks the validating webhooks, all at once, and waits for all of them.
@@ -136,10 +136,10 @@ pub(super) async fn validate(
     // BOUND: the webhooks of all configurations, which administrators write.
     let mut calls = FuturesUnordered::new();
     for webhook in &webhooks.validating {
-        let Some(matched) = matching::of(question, webhook, objects)? else {
+        let Some(matched) = matching::of(question, webhook, objects).await? else {
             continue;
         };
-        let seen = matched.objects(question, objects);
+        let seen = matched.objects(question, objects).await?;
         calls.push(async move {
             ask(question, (Phase::Validating, webhook), &matched, seen.of()).await
         });

@@ -137,7 +137,7 @@ fn new<'a>(by: &impl Fn(&'a str) -> Writer<'a>, initial: Initial) -> Value {
             "status": status,
         });
         let given = (configuration, Force::Yes);
-        let applied = ownership::apply(&by(manager), Part::Status, Some(&object), given);
+        let applied = ownership::apply(&by(manager), Part::Status, Some(&object), given, None);
         debug_assert!(applied.is_ok(), "{applied:?}");
         object = applied.unwrap_or(object);
     }

@@ -11,8 +11,6 @@
 //! * `structure.rs`: structural schemas; `schema.rs`: members of schemas; `default_values.rs`:
 //!   defaults against their schema.
 //!
-//! Conversion by a webhook is refused earlier (501), so no check calls one.
-//!
 //! Upstream: `apiextensions-apiserver:pkg/apis/apiextensions/validation/validation.go`.
 
 mod default_values;
@@ -106,6 +104,12 @@ pub(crate) fn errors(definition: &Value, old: Option<&Value>, meter: &Meter) -> 
     names::stored_versions(definition, &mut errors);
     names::approval(definition, old, &mut errors);
     if at(definition, &["spec", "preserveUnknownFields"]) == Some(&Value::Bool(true)) {
+        let mut schemas = versions(definition).filter_map(schema_of);
+        if schemas.any(has_defaults) {
+            let detail = "must be false in order to use defaults in the schema";
+            let field = "spec.preserveUnknownFields";
+            errors.push(FieldError::invalid(field, true, detail));
+        }
         let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in \
                       spec.versions[*].schema instead";
         errors.push(FieldError::invalid(
@@ -162,6 +166,24 @@ fn schema_errors(
     errors.extend(shape);
     let found = schema::errors(schema, (path, has_rules), meter);
     errors.extend(found);
+}
+
+/// Returns whether a schema has a default at any depth.
+fn has_defaults(schema: &Value) -> bool {
+    let mut open = vec![schema];
+    while let Some(schema) = open.pop() {
+        if schema.get("default").is_some_and(|of| !of.is_null()) {
+            return true;
+        }
+        let properties = schema.get("properties").and_then(Value::as_object);
+        open.extend(properties.into_iter().flatten().map(|(_, of)| of));
+        open.extend(
+            ["items", "additionalProperties"]
+                .iter()
+                .filter_map(|name| schema.get(*name)),
+        );
+    }
+    false
 }
 
 fn depth(schema: &Value) -> usize {

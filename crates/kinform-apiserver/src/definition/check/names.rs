@@ -6,6 +6,8 @@
 //!
 //! Upstream: `apiextensions-apiserver:pkg/apis/apiextensions/validation/validation.go`.
 
+use std::collections::HashSet;
+
 use kinform_api::{FieldError, ShownValue, names as rules};
 use serde_json::Value;
 
@@ -180,7 +182,7 @@ pub(super) fn names(definition: &Value, field: &str, path: &[&str], errors: &mut
     }
 }
 
-/// Checks the conversion between versions. Another check refuses conversion by a webhook.
+/// Checks the conversion between versions.
 pub(super) fn conversion(definition: &Value, errors: &mut Vec<FieldError>) {
     let Some(conversion) = at(definition, &["spec", "conversion"]).filter(|of| of.is_object())
     else {
@@ -211,10 +213,10 @@ pub(super) fn conversion(definition: &Value, errors: &mut Vec<FieldError>) {
                 detail,
             ));
         }
-        if reviews.is_none() {
-            let field = "spec.conversion.conversionReviewVersions";
-            errors.push(FieldError::required(field, ""));
+        if let Some(client) = client {
+            client_config(client, errors);
         }
+        review_versions(reviews.map_or(&[], Vec::as_slice), errors);
         return;
     }
     let detail = "should not be set when strategy is not set to Webhook";
@@ -229,6 +231,75 @@ pub(super) fn conversion(definition: &Value, errors: &mut Vec<FieldError>) {
             "spec.conversion.conversionReviewVersions",
             detail,
         ));
+    }
+}
+
+/// Checks the address of a conversion webhook.
+fn client_config(client: &Value, errors: &mut Vec<FieldError>) {
+    let path = "spec.conversion.webhookClientConfig";
+    let has = |name: &str| client.get(name).is_some_and(|value| !value.is_null());
+    if has("url") == has("service") {
+        let detail = "exactly one of url or service is required";
+        errors.push(FieldError::required(path, detail));
+        return;
+    }
+    if has("url") {
+        let url = text(client, &["url"]);
+        let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
+        if scheme != "https" {
+            let detail =
+                "'https' is the only allowed URL scheme; desired format: https://host[/path]";
+            errors.push(FieldError::invalid(format!("{path}.url"), scheme, detail));
+        }
+        return;
+    }
+    for (name, detail) in [
+        ("name", "service name is required"),
+        ("namespace", "service namespace is required"),
+    ] {
+        if text(client, &["service", name]).is_empty() {
+            let field = format!("{path}.service.{name}");
+            errors.push(FieldError::required(field, detail));
+        }
+    }
+    let port = at(client, &["service", "port"]).and_then(Value::as_i64);
+    if let Some(port) = port.filter(|port| !(1..=65535).contains(port)) {
+        let field = format!("{path}.service.port");
+        let detail = "port is not valid: must be between 1 and 65535, inclusive";
+        errors.push(FieldError::invalid(field, port, detail));
+    }
+    let target = text(client, &["service", "path"]);
+    if !target.is_empty() && !target.starts_with('/') {
+        let field = format!("{path}.service.path");
+        errors.push(FieldError::invalid(field, target, "must start with a '/'"));
+    }
+}
+
+/// Checks the versions of reviews that a conversion webhook knows.
+fn review_versions(versions: &[Value], errors: &mut Vec<FieldError>) {
+    let field = "spec.conversion.conversionReviewVersions";
+    if versions.is_empty() {
+        errors.push(FieldError::required(field, ""));
+        return;
+    }
+    let mut seen = HashSet::new();
+    for (at, version) in versions.iter().enumerate() {
+        let version = version.as_str().unwrap_or_default();
+        let field = format!("{field}[{at}]");
+        if !seen.insert(version) {
+            errors.push(FieldError::invalid(field, version, "duplicate version"));
+            continue;
+        }
+        let wrong = dns_label::label(version);
+        if !wrong.is_empty() {
+            errors.push(FieldError::invalid(field, version, wrong.join(",")));
+        }
+    }
+    let is_known = |version: &Value| matches!(version.as_str(), Some("v1" | "v1beta1"));
+    if !versions.iter().any(is_known) {
+        let detail = "must include at least one of v1, v1beta1";
+        let shown = ShownValue::raw(Value::from(versions).to_string());
+        errors.push(FieldError::invalid(field, shown, detail));
     }
 }
 

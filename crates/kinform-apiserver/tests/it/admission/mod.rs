@@ -8,11 +8,12 @@
 //! Steps that differ on purpose are listed with their reason. A listed step that is alike fails the
 //! test, and so does one that differs and is not listed.
 
+mod conversion;
 mod hook;
 mod normal;
 mod stories;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
 use bytes::Bytes;
@@ -21,9 +22,10 @@ use kinform_apiserver::{Record, Server, Service, User};
 use serde_json::{Value, json};
 
 use self::hook::Hook;
-use self::normal::{normal, plain};
+use self::normal::{events, normal, plain, versions};
 use self::stories::{
-    CLEANED, CLEANED_ONCE, CONFIGURATIONS, DIFFERENCES, EMPTIED, PLUGINS, POLICIES, WEBHOOKS,
+    CLEANED, CLEANED_ONCE, CONFIGURATIONS, CONVERSIONS, DIFFERENCES, EMPTIED, PLUGINS, POLICIES,
+    WEBHOOKS,
 };
 use crate::golden::report;
 use crate::support::*;
@@ -53,9 +55,11 @@ async fn tell(name: &str) -> (usize, Vec<(usize, String)>) {
         "body": made});
     perform(&server, &service, &hook, &made).await;
     let mut differing = Vec::new();
+    let mut known = HashMap::new();
     let steps = story["steps"].as_array().unwrap();
     for (at, step) in steps.iter().enumerate() {
         let calls = step["webhookCalls"].as_array().cloned().unwrap_or_default();
+        conversion::before(&service, name, at).await;
         let prepares = step["setup"] == true || name == "webhook/configurations";
         // A binding follows its policy.
         let before = at.checked_sub(1).map(|before| &steps[before]);
@@ -69,14 +73,22 @@ async fn tell(name: &str) -> (usize, Vec<(usize, String)>) {
         }
         prepare((&server, &service), &hook, (name, at)).await;
         hook.expect(&calls);
-        let (code, headers, body) = perform(&server, &service, &hook, &step["request"]).await;
+        let mut request = with_versions(&step["request"], &known);
+        conversion::leave_no_trace((name, at), &mut request);
+        let (code, headers, body) = perform(&server, &service, &hook, &request).await;
+        if request["method"] != "GET" {
+            conversion::settled(&service, name).await;
+        }
+        let body = events(&body);
+        versions(&step["response"]["body"], &body, &mut known);
         let expected = &step["response"];
         let wanted = (
             expected["status"].as_u64().unwrap() as u16,
             warnings_of(&expected["headers"]["Warning"]),
-            normal(&hook, &expected["body"]),
+            conversion::plain(name, normal(&hook, &events(&expected["body"]))),
         );
-        let found = (code, warnings(&headers), normal(&hook, &body));
+        let body = conversion::plain(name, normal(&hook, &body));
+        let found = (code, warnings(&headers), body);
         let is_busy = calls.iter().any(|call| {
             let headers = &call["response"]["headers"];
             headers["Retry-After"].is_string()
@@ -89,6 +101,7 @@ async fn tell(name: &str) -> (usize, Vec<(usize, String)>) {
             let called = |calls: &[Value]| {
                 let mut calls: Vec<Value> = calls
                     .iter()
+                    .filter(|call| !conversion::is_review(call))
                     .map(|call| normal(&hook, &plain(call)))
                     .collect();
                 // Validating webhooks are called at the same time.
@@ -157,6 +170,23 @@ fn notes(server: &Server, step: &Value) -> Option<String> {
     let last = server.journal().records().into_iter().rfind(clients);
     let found = last.unwrap().annotations;
     (wanted != found).then(|| format!("notes\n  wanted {wanted:?}\n  found  {found:?}"))
+}
+
+/// A request with the versions of here.
+fn with_versions(request: &Value, known: &HashMap<String, String>) -> Value {
+    let mut request = request.clone();
+    let path = request["path"].as_str().unwrap();
+    if let Some((before, after)) = path.split_once("resourceVersion=") {
+        let (was, rest) = after.split_once('&').unwrap_or((after, ""));
+        if let Some(is) = known.get(was) {
+            request["path"] = Value::from(format!("{before}resourceVersion={is}&{rest}"));
+        }
+    }
+    let was = request["body"]["metadata"]["resourceVersion"].as_str();
+    if let Some(is) = was.and_then(|was| known.get(was)) {
+        request["body"]["metadata"]["resourceVersion"] = Value::from(is.as_str());
+    }
+    request
 }
 
 type Reply = (u16, Vec<String>, Value);
@@ -267,6 +297,11 @@ async fn webhooks_are_called_and_answered_as_by_a_real_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn policies_decide_as_those_of_a_real_server() {
     compare("admission/policy", &POLICIES).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_are_converted_as_by_a_real_server() {
+    compare("admission/conversion", &CONVERSIONS).await;
 }
 
 // Time stands still: creation times order classes and quotas, to the second.

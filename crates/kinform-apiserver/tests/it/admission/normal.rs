@@ -1,5 +1,6 @@
 //! Values that differ from run to run, made alike: uids, versions, times, generated names, ports.
 
+use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use base64::Engine;
@@ -42,6 +43,39 @@ pub(super) fn plain(call: &Value) -> Value {
         plain.insert(name.to_owned(), value);
     }
     Value::Object(plain)
+}
+
+/// The events of a watch as a list, any other body as it is.
+pub(super) fn events(body: &Value) -> Value {
+    let Some(text) = body.as_str() else {
+        return body.clone();
+    };
+    let lines = text.lines().map(serde_json::from_str::<Value>);
+    let events: Result<Vec<Value>, _> = lines.collect();
+    events.map_or_else(|_| body.clone(), Value::from)
+}
+
+/// The versions in a recorded body and in the body of here, pairwise.
+pub(super) fn versions(recorded: &Value, here: &Value, known: &mut HashMap<String, String>) {
+    match (recorded, here) {
+        (Value::Object(recorded), Value::Object(here)) => {
+            for (name, was) in recorded {
+                let Some(is) = here.get(name) else { continue };
+                if let ("resourceVersion", Some(was), Some(is)) =
+                    (name.as_str(), was.as_str(), is.as_str())
+                {
+                    known.insert(was.to_owned(), is.to_owned());
+                }
+                versions(was, is, known);
+            }
+        }
+        (Value::Array(recorded), Value::Array(here)) => {
+            for (was, is) in recorded.iter().zip(here) {
+                versions(was, is, known);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// A value in which everything that differs from run to run is alike.

@@ -25,6 +25,31 @@ pub(super) const DIFFERENCES: &[(&str, &[usize], &str)] = &[
         "the recorder's delete of the objects was still refused by the policy",
     ),
     (
+        "conversion",
+        &[1, 74, 80],
+        "the recorded server has another name as a field manager",
+    ),
+    (
+        "conversion",
+        &[14],
+        "there the partial objects of an apply are converted, too, and that fails; here they are not",
+    ),
+    (
+        "conversion-broken",
+        &[9, 13, 18],
+        "the recorded server has another name as a field manager",
+    ),
+    (
+        "conversion-broken",
+        &[15],
+        "the reason is told, where a real server says that its storage is not ready",
+    ),
+    (
+        "conversion-broken",
+        &[16, 17, 19],
+        "an object is removed through its own version, and with its definition, without a conversion",
+    ),
+    (
         "builtin",
         &[4],
         "the controller is here: an object in a namespace that ends is ending, too",
@@ -136,6 +161,14 @@ pub(super) const WEBHOOKS: [&str; 17] = [
 
 /// The stories of policies.
 pub(super) const POLICIES: [&str; 3] = ["policy/definitions", "policy/params", "policy/validating"];
+
+/// The stories of conversion between versions.
+pub(super) const CONVERSIONS: [&str; 4] = [
+    "conversion",
+    "conversion-broken",
+    "conversion-definitions",
+    "conversion-none",
+];
 
 /// The stories of compiled-in plugins.
 pub(super) const PLUGINS: [&str; 7] = [

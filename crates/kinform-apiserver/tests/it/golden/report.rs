@@ -19,7 +19,7 @@ const END: &str = "<!-- end -->";
 static PAGE: Mutex<()> = Mutex::new(());
 
 /// Content of each folder: folders of the first recording, then stories that were recorded later.
-const FOLDERS: [(&str, &str); 20] = [
+const FOLDERS: [(&str, &str); 21] = [
     (
         "list",
         "lists in every form: JSON, protobuf, tables, metadata alone, pages, compressed",
@@ -55,6 +55,10 @@ const FOLDERS: [(&str, &str); 20] = [
     (
         "admission/policy",
         "steps of stories about validating policies, their bindings and parameters",
+    ),
+    (
+        "admission/conversion",
+        "steps of stories about conversion between versions of a definition",
     ),
     (
         "admission/plugins",
