@@ -9,4 +9,5 @@ mod rounds;
 mod server;
 mod sets;
 mod stories;
+
 mod story;

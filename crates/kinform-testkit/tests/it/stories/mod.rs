@@ -61,7 +61,6 @@ const DIFFERENCES: &[(&str, &str, &[usize], &str)] = &[
         &[7, 11],
         "not yet: controllers of nodes",
     ),
-    ("namespace", "secrets", &[4], "not yet: secrets with tokens"),
     (
         "namespace",
         "namespaces",
@@ -302,4 +301,14 @@ async fn deployments_live_as_they_were_recorded() {
 #[tokio::test(start_paused = true)]
 async fn services_and_pods_live_as_they_were_recorded() {
     check(&["scheduling", "service", "quota", "garbage", "namespace"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn sets_live_as_they_were_recorded() {
+    check(&["statefulset", "statefulset-parallel"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn jobs_live_as_they_were_recorded() {
+    check(&["job", "job-failing", "job-kinds"]).await;
 }

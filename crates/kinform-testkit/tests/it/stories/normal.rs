@@ -83,7 +83,6 @@ impl Names {
         if let Some(bundle) = object.pointer_mut("/data/ca.crt") {
             *bundle = "A CERTIFICATE".into();
         }
-        without_account(&mut object);
         if change.resource == "events" {
             // It is named by its time.
             object["metadata"] = Value::Null;
@@ -105,38 +104,5 @@ fn strip(value: &mut Value) {
             members.values_mut().for_each(strip);
         }
         _ => {}
-    }
-}
-
-fn without_account(object: &mut Value) {
-    let Some(spec) = object["spec"].as_object_mut() else {
-        return;
-    };
-    for field in ["serviceAccount", "serviceAccountName"] {
-        spec.remove(field);
-    }
-    let is_account = |volume: &Value| {
-        volume["name"]
-            .as_str()
-            .is_some_and(|name| name.starts_with("kube-api-access"))
-    };
-    let remove = |of: &mut serde_json::Map<String, Value>, field: &str| {
-        if let Some(all) = of.get_mut(field).and_then(Value::as_array_mut) {
-            all.retain(|volume| !is_account(volume));
-            if all.is_empty() {
-                of.remove(field);
-            }
-        }
-    };
-    remove(spec, "volumes");
-    for container in spec
-        .get_mut("containers")
-        .and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten()
-    {
-        if let Some(container) = container.as_object_mut() {
-            remove(container, "volumeMounts");
-        }
     }
 }
