@@ -28,6 +28,7 @@
 //! `kubernetes-sigs/kwok`.
 
 mod clock;
+mod daemon_set;
 mod deployment;
 mod endpoint_slice;
 mod frame;

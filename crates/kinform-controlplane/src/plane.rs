@@ -18,7 +18,9 @@ use kube_client::Client;
 use crate::frame::{self, Frame};
 use crate::registry::{ControllerName, Selection};
 use crate::scheduler::WithoutNodes;
-use crate::{deployment, endpoint_slice, kubelet, replica_set, scheduler, stateful_set};
+use crate::{
+    daemon_set, deployment, endpoint_slice, kubelet, replica_set, scheduler, stateful_set,
+};
 
 /// The time in which informers must have their first lists.
 pub(crate) const SYNC_WITHIN: Duration = Duration::from_secs(30);
@@ -32,6 +34,7 @@ pub fn users() -> &'static [&'static str] {
         frame::READER,
         kubelet::USER,
         scheduler::USER,
+        "system:serviceaccount:kube-system:daemon-set-controller",
         "system:serviceaccount:kube-system:deployment-controller",
         "system:serviceaccount:kube-system:endpointslice-controller",
         "system:serviceaccount:kube-system:replicaset-controller",
@@ -96,6 +99,12 @@ impl ControlPlane {
                 self.reconcilers
                     .push(stateful_set::controller(&frame, events)?);
             }
+            ControllerName::DaemonSet => {
+                // Upstream's user and its component differ.
+                let events = self.events_of("daemon-set-controller", "daemonset-controller");
+                self.reconcilers
+                    .push(daemon_set::controller(&frame, events)?);
+            }
             ControllerName::EndpointSlice => {
                 self.reconcilers.push(endpoint_slice::controller(&frame)?);
             }
@@ -116,7 +125,12 @@ impl ControlPlane {
     }
 
     fn events(&mut self, component: &str) -> EventRecorder {
-        let (events, delivery) = EventRecorder::new(self.frame.client(component), component);
+        self.events_of(component, component)
+    }
+
+    /// The recorder of a component that writes with a service account's client.
+    fn events_of(&mut self, account: &str, component: &str) -> EventRecorder {
+        let (events, delivery) = EventRecorder::new(self.frame.client(account), component);
         self.deliveries.push(delivery.flush_within(FLUSH_WITHIN));
         events
     }

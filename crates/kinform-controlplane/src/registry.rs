@@ -19,6 +19,8 @@ pub enum ControllerName {
     ReplicaSet,
     /// Keeps the pods of StatefulSets, by their names and in their order.
     StatefulSet,
+    /// Keeps a pod of a DaemonSet on every node that wants one.
+    DaemonSet,
     /// Keeps the endpoints of Services.
     EndpointSlice,
     /// Binds pods to nodes.
@@ -29,10 +31,11 @@ pub enum ControllerName {
 
 impl ControllerName {
     /// All controllers.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Deployment,
         Self::ReplicaSet,
         Self::StatefulSet,
+        Self::DaemonSet,
         Self::EndpointSlice,
         Self::Scheduler,
         Self::Kubelet,
@@ -45,6 +48,7 @@ impl ControllerName {
             Self::Deployment => "deployment",
             Self::ReplicaSet => "replicaset",
             Self::StatefulSet => "statefulset",
+            Self::DaemonSet => "daemonset",
             Self::EndpointSlice => "endpointslice",
             Self::Scheduler => "scheduler",
             Self::Kubelet => "kubelet",
