@@ -27,6 +27,7 @@
 //! Upstream counterpart: `kubernetes:cmd/kube-controller-manager`, `cmd/kube-scheduler`,
 //! `kubernetes-sigs/kwok`.
 
+mod claim_protection;
 mod clock;
 mod daemon_set;
 mod deployment;

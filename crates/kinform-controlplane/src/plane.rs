@@ -19,7 +19,8 @@ use crate::frame::{self, Frame};
 use crate::registry::{ControllerName, Selection};
 use crate::scheduler::WithoutNodes;
 use crate::{
-    daemon_set, deployment, endpoint_slice, kubelet, replica_set, scheduler, stateful_set,
+    claim_protection, daemon_set, deployment, endpoint_slice, kubelet, replica_set, scheduler,
+    stateful_set,
 };
 
 /// The time in which informers must have their first lists.
@@ -37,6 +38,7 @@ pub fn users() -> &'static [&'static str] {
         "system:serviceaccount:kube-system:daemon-set-controller",
         "system:serviceaccount:kube-system:deployment-controller",
         "system:serviceaccount:kube-system:endpointslice-controller",
+        "system:serviceaccount:kube-system:pvc-protection-controller",
         "system:serviceaccount:kube-system:replicaset-controller",
         "system:serviceaccount:kube-system:statefulset-controller",
     ]
@@ -104,6 +106,9 @@ impl ControlPlane {
                 let events = self.events_of("daemon-set-controller", "daemonset-controller");
                 self.reconcilers
                     .push(daemon_set::controller(&frame, events)?);
+            }
+            ControllerName::ClaimProtection => {
+                self.reconcilers.push(claim_protection::controller(&frame)?);
             }
             ControllerName::EndpointSlice => {
                 self.reconcilers.push(endpoint_slice::controller(&frame)?);

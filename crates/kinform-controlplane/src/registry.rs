@@ -21,6 +21,8 @@ pub enum ControllerName {
     StatefulSet,
     /// Keeps a pod of a DaemonSet on every node that wants one.
     DaemonSet,
+    /// Lets deleted PersistentVolumeClaims go when no pod uses them.
+    ClaimProtection,
     /// Keeps the endpoints of Services.
     EndpointSlice,
     /// Binds pods to nodes.
@@ -31,11 +33,12 @@ pub enum ControllerName {
 
 impl ControllerName {
     /// All controllers.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Deployment,
         Self::ReplicaSet,
         Self::StatefulSet,
         Self::DaemonSet,
+        Self::ClaimProtection,
         Self::EndpointSlice,
         Self::Scheduler,
         Self::Kubelet,
@@ -49,6 +52,7 @@ impl ControllerName {
             Self::ReplicaSet => "replicaset",
             Self::StatefulSet => "statefulset",
             Self::DaemonSet => "daemonset",
+            Self::ClaimProtection => "claimprotection",
             Self::EndpointSlice => "endpointslice",
             Self::Scheduler => "scheduler",
             Self::Kubelet => "kubelet",
