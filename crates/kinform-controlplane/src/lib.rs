@@ -27,7 +27,9 @@
 //! Upstream counterpart: `kubernetes:cmd/kube-controller-manager`, `cmd/kube-scheduler`,
 //! `kubernetes-sigs/kwok`.
 
+mod claim_protection;
 mod clock;
+mod daemon_set;
 mod deployment;
 mod endpoint_slice;
 mod endpoints;

@@ -19,7 +19,8 @@ use crate::frame::{self, Frame};
 use crate::registry::{ControllerName, Selection};
 use crate::scheduler::WithoutNodes;
 use crate::{
-    deployment, endpoint_slice, endpoints, job, kubelet, replica_set, scheduler, stateful_set,
+    claim_protection, daemon_set, deployment, endpoint_slice, endpoints, job, kubelet, replica_set,
+    scheduler, stateful_set,
 };
 
 /// The time in which informers must have their first lists.
@@ -34,11 +35,13 @@ pub fn users() -> &'static [&'static str] {
         frame::READER,
         kubelet::USER,
         scheduler::USER,
+        "system:serviceaccount:kube-system:daemon-set-controller",
         "system:serviceaccount:kube-system:deployment-controller",
         "system:serviceaccount:kube-system:endpoint-controller",
         "system:serviceaccount:kube-system:endpointslice-controller",
         "system:serviceaccount:kube-system:endpointslicemirroring-controller",
         "system:serviceaccount:kube-system:job-controller",
+        "system:serviceaccount:kube-system:pvc-protection-controller",
         "system:serviceaccount:kube-system:replicaset-controller",
         "system:serviceaccount:kube-system:statefulset-controller",
     ]
@@ -105,6 +108,15 @@ impl ControlPlane {
                 let events = self.events("job-controller");
                 self.reconcilers.extend(job::controllers(&frame, events));
             }
+            ControllerName::DaemonSet => {
+                // Upstream's user and its component differ.
+                let events = self.events_of("daemon-set-controller", "daemonset-controller");
+                self.reconcilers
+                    .push(daemon_set::controller(&frame, events)?);
+            }
+            ControllerName::ClaimProtection => {
+                self.reconcilers.push(claim_protection::controller(&frame)?);
+            }
             ControllerName::EndpointSlice => {
                 self.reconcilers.push(endpoint_slice::controller(&frame)?);
             }
@@ -129,7 +141,12 @@ impl ControlPlane {
     }
 
     fn events(&mut self, component: &str) -> EventRecorder {
-        let (events, delivery) = EventRecorder::new(self.frame.client(component), component);
+        self.events_of(component, component)
+    }
+
+    /// The recorder of a component that writes with a service account's client.
+    fn events_of(&mut self, account: &str, component: &str) -> EventRecorder {
+        let (events, delivery) = EventRecorder::new(self.frame.client(account), component);
         self.deliveries.push(delivery.flush_within(FLUSH_WITHIN));
         events
     }

@@ -21,6 +21,10 @@ pub enum ControllerName {
     StatefulSet,
     /// Runs the pods of Jobs.
     Job,
+    /// Keeps a pod of a DaemonSet on every node that wants one.
+    DaemonSet,
+    /// Lets deleted PersistentVolumeClaims go when no pod uses them.
+    ClaimProtection,
     /// Keeps the endpoints of Services.
     EndpointSlice,
     /// Keeps the deprecated Endpoints of Services.
@@ -35,11 +39,13 @@ pub enum ControllerName {
 
 impl ControllerName {
     /// All controllers.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Deployment,
         Self::ReplicaSet,
         Self::StatefulSet,
         Self::Job,
+        Self::DaemonSet,
+        Self::ClaimProtection,
         Self::EndpointSlice,
         Self::Endpoints,
         Self::EndpointSliceMirroring,
@@ -55,6 +61,8 @@ impl ControllerName {
             Self::ReplicaSet => "replicaset",
             Self::StatefulSet => "statefulset",
             Self::Job => "job",
+            Self::DaemonSet => "daemonset",
+            Self::ClaimProtection => "claimprotection",
             Self::EndpointSlice => "endpointslice",
             Self::Endpoints => "endpoints",
             Self::EndpointSliceMirroring => "endpointslicemirroring",

@@ -68,7 +68,7 @@ fn lacks(requests: &Requests, node: &Node, taken: Option<&Taken>) -> Vec<String>
 }
 
 /// The taints of a node.
-pub(super) fn taints(node: &Node) -> &[Taint] {
+pub(crate) fn taints(node: &Node) -> &[Taint] {
     let spec = node.spec.as_ref();
     spec.and_then(|spec| spec.taints.as_deref())
         .unwrap_or_default()
@@ -84,7 +84,7 @@ fn unschedulable() -> Taint {
 }
 
 /// Returns whether one of the tolerations covers a taint.
-pub(super) fn tolerates(tolerations: &[Toleration], taint: &Taint) -> bool {
+pub(crate) fn tolerates(tolerations: &[Toleration], taint: &Taint) -> bool {
     tolerations.iter().any(|one| {
         let effect = one.effect.as_deref().unwrap_or_default();
         let key = one.key.as_deref().unwrap_or_default();
@@ -101,7 +101,7 @@ pub(super) fn tolerates(tolerations: &[Toleration], taint: &Taint) -> bool {
 }
 
 /// Returns whether the pod's node selector and required node affinity select a node.
-fn matches_node(spec: &PodSpec, node: &Node) -> bool {
+pub(crate) fn matches_node(spec: &PodSpec, node: &Node) -> bool {
     let labels = labels(node);
     let selector = spec.node_selector.iter().flatten();
     let affinity = spec
@@ -141,7 +141,7 @@ pub(super) fn matches_term(term: &NodeSelectorTerm, node: &Node) -> bool {
 }
 
 /// The name of a node.
-pub(super) fn name(node: &Node) -> &str {
+pub(crate) fn name(node: &Node) -> &str {
     node.metadata.name.as_deref().unwrap_or_default()
 }
 

@@ -13,7 +13,7 @@
 //! Upstream counterpart: `kubernetes:pkg/scheduler`.
 
 mod choice;
-mod fit;
+pub(crate) mod fit;
 mod ledger;
 mod quantity;
 

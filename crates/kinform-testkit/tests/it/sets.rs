@@ -1,6 +1,7 @@
 //! StatefulSets and DaemonSets beside a test's server: their lives, as a real controller manager was
 //! recorded to lead them.
 
+mod daemon;
 mod stateful;
 
 use std::fmt::Debug;

@@ -257,24 +257,31 @@ async fn parallel_pods_come_and_go_with_their_claims() {
     for claim in all::<PersistentVolumeClaim>(&api).await {
         assert_eq!(owner(&claim), "StatefulSet x");
     }
-    let begin = version(&api).await;
     patch::<StatefulSet>(&api, json!({"spec": {"replicas": 1}})).await;
     for ordinal in [2, 1] {
         api.until_gone::<Pod>(&format!("default/x-{ordinal}"))
             .await
             .unwrap();
     }
-    // The claims go with their pods, as garbage.
-    let goes = |claim: &&String| claim.starts_with("~data");
-    let gone = tokio::time::timeout(Duration::from_secs(10), async {
-        while film(&api, &begin).await.iter().filter(goes).count() < 2 {}
-    });
-    assert!(gone.await.is_ok());
+    // The claims go with their pods: as garbage, and when they are no longer protected.
+    for ordinal in [2, 1] {
+        let claim = format!("default/data-x-{ordinal}");
+        api.until_gone::<PersistentVolumeClaim>(&claim)
+            .await
+            .unwrap();
+    }
     let kept: PersistentVolumeClaim = api.get("default/data-x-0").await.unwrap().unwrap();
     assert_eq!(
         (owner(&kept).as_str(), kept.metadata.deletion_timestamp),
         ("StatefulSet x", None)
     );
+    let shrunk = |set: &StatefulSet| set.status.as_ref().is_some_and(|s| s.replicas == 1);
+    api.until("default/x", shrunk).await.unwrap();
+    // New pods have new claims.
+    patch::<StatefulSet>(&api, json!({"spec": {"replicas": 3}})).await;
+    api.until("default/x", made).await.unwrap();
+    let again: PersistentVolumeClaim = api.get("default/data-x-2").await.unwrap().unwrap();
+    assert_eq!(owner(&again), "StatefulSet x");
     api.stop().await;
 }
 

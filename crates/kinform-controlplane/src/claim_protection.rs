@@ -1,0 +1,148 @@
+//! The controller that protects claims: one that is deleted goes when no pod uses it.
+//!
+//! ```text
+//! deleted claim with the finalizer + pods on nodes that mount it ─▶ wait | PUT without the finalizer
+//! ```
+//!
+//! The server adds the finalizer to every claim. Without this controller a deleted claim would stay,
+//! and a StatefulSet that was scaled down and up again would wait for it.
+//!
+//! Upstream counterpart: `kubernetes:pkg/controller/volume/pvcprotection`.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kinform::{
+    Action, Controller, Ctx, Enqueue, Error, Index, IndexReader, Informer, Obj, ObjectKey,
+    Reconciler,
+};
+use serde_json::Value;
+
+use crate::frame::Frame;
+use crate::json::{is_terminating, name, set as put, text};
+use crate::pods::node;
+use crate::writer::{Failed, Writer, collection};
+
+const FINALIZER: &str = "kubernetes.io/pvc-protection";
+const USED: &str = "claims";
+
+/// The context of every reconcile.
+struct State {
+    /// The pods on nodes, by the claims that they mount.
+    pods: IndexReader<Pod>,
+}
+
+/// Makes the controller.
+///
+/// # Errors
+/// The informers are stopped.
+pub(crate) fn controller(frame: &Frame) -> Result<Reconciler, Error> {
+    let claims: Informer<PersistentVolumeClaim> = frame.factory.informer();
+    let claims: Informer<Value> = claims.cast();
+    let pods: Informer<Pod> = frame.factory.informer();
+    let state = State {
+        pods: pods.add_index(Index::by(USED, |pod: &Pod| match node(pod) {
+            // Its kubelet will not start it with a claim that is deleted.
+            "" => Vec::new(),
+            _ => claims_of(pod).map(|claim| claim.to_string()).collect(),
+        }))?,
+    };
+    Ok(Controller::of(&claims)
+        .watches(&pods, of_pod)
+        .named("pvc-protection-controller")
+        .client(frame.client("pvc-protection-controller"))
+        .context(state)
+        .shutdown_on(frame.stop.clone())
+        .reconciling(reconcile))
+}
+
+/// The keys of the claims that a pod mounts.
+fn claims_of(pod: &Pod) -> impl Iterator<Item = ObjectKey> {
+    let namespace = pod.metadata.namespace.as_deref();
+    let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref());
+    let volumes = volumes.unwrap_or_default().iter();
+    volumes.filter_map(move |volume| {
+        let claim = volume.persistent_volume_claim.as_ref();
+        // The claim of an ephemeral volume has the names of its pod and of the volume.
+        let ephemeral = volume.ephemeral.as_ref().map(|_| {
+            let pod = pod.metadata.name.as_deref().unwrap_or_default();
+            format!("{pod}-{}", volume.name)
+        });
+        let name = claim.map(|claim| claim.claim_name.clone()).or(ephemeral)?;
+        Some(ObjectKey::new(namespace, &name))
+    })
+}
+
+fn of_pod(pod: &Obj<Pod>) -> Vec<Enqueue> {
+    let Ok(pod) = pod.typed() else {
+        return Vec::new();
+    };
+    claims_of(&pod).map(Enqueue::from).collect()
+}
+
+async fn reconcile(claim: Arc<Value>, cx: Ctx<State>) -> Result<Action, Failed> {
+    let is_used = || cx.pods.get(cx.key().to_string()).typed().next().is_some();
+    let Some(body) = unprotected(&claim).filter(|_| !is_used()) else {
+        return Ok(Action::await_change());
+    };
+    let writer = Writer::new(cx.client()?, "kube-controller-manager");
+    let namespace = text(&claim, "/metadata/namespace");
+    let claims = collection("/api/v1", namespace, "persistentvolumeclaims");
+    let path = format!("{claims}/{}", name(&claim));
+    match writer.replace(&path, &body).await {
+        Err(error) if error.code() == Some(404) => Ok(Action::await_change()),
+        written => written.map(|_| Action::await_change()),
+    }
+}
+
+/// A deleted claim without the finalizer; `None` if it is not deleted, or has none.
+fn unprotected(claim: &Value) -> Option<Value> {
+    let finalizers = claim.pointer("/metadata/finalizers")?.as_array()?;
+    let left: Vec<Value> = finalizers
+        .iter()
+        .filter(|one| *one != FINALIZER)
+        .cloned()
+        .collect();
+    if !is_terminating(claim) || left.len() == finalizers.len() {
+        return None;
+    }
+    let mut claim = claim.clone();
+    put(&mut claim, &["metadata", "finalizers"], left.into());
+    Some(claim)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_a_deleted_claim_loses_its_finalizer() {
+        let claim = |deleted: Option<&str>, finalizers: &[&str]| {
+            let claim = json!({"metadata": {
+                "name": "c", "deletionTimestamp": deleted, "finalizers": finalizers,
+            }});
+            unprotected(&claim).map(|claim| claim["metadata"]["finalizers"].clone())
+        };
+        let now = Some("2026-01-01T00:00:00Z");
+        assert_eq!(claim(None, &[FINALIZER]), None);
+        assert_eq!(claim(now, &["other"]), None);
+        assert_eq!(claim(now, &[FINALIZER, "other"]), Some(json!(["other"])));
+    }
+
+    #[test]
+    fn a_pod_mounts_its_claims_and_those_of_ephemeral_volumes() {
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {"name": "p", "namespace": "ns"},
+            "spec": {"containers": [], "volumes": [
+                {"name": "a", "persistentVolumeClaim": {"claimName": "data"}},
+                {"name": "b", "ephemeral": {}},
+                {"name": "c", "emptyDir": {}},
+            ]},
+        }))
+        .unwrap();
+        let claims: Vec<String> = claims_of(&pod).map(|claim| claim.to_string()).collect();
+        assert_eq!(claims, ["ns/data", "ns/p-b"]);
+    }
+}
