@@ -28,7 +28,9 @@
 //! `kubernetes-sigs/kwok`.
 
 mod clock;
+mod cron_job;
 mod deployment;
+mod disruption;
 mod endpoint_slice;
 mod frame;
 mod job;
@@ -41,6 +43,7 @@ mod replica_set;
 mod running;
 mod scheduler;
 mod selector;
+mod ttl_after_finished;
 mod writer;
 
 pub use crate::plane::{ControlPlane, users};

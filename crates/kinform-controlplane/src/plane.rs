@@ -18,7 +18,10 @@ use kube_client::Client;
 use crate::frame::{self, Frame};
 use crate::registry::{ControllerName, Selection};
 use crate::scheduler::WithoutNodes;
-use crate::{deployment, endpoint_slice, job, kubelet, replica_set, scheduler};
+use crate::{
+    cron_job, deployment, disruption, endpoint_slice, job, kubelet, replica_set, scheduler,
+    ttl_after_finished,
+};
 
 /// The time in which informers must have their first lists.
 pub(crate) const SYNC_WITHIN: Duration = Duration::from_secs(30);
@@ -33,9 +36,12 @@ pub fn users() -> &'static [&'static str] {
         kubelet::USER,
         scheduler::USER,
         "system:serviceaccount:kube-system:deployment-controller",
+        "system:serviceaccount:kube-system:cronjob-controller",
+        "system:serviceaccount:kube-system:disruption-controller",
         "system:serviceaccount:kube-system:endpointslice-controller",
         "system:serviceaccount:kube-system:job-controller",
         "system:serviceaccount:kube-system:replicaset-controller",
+        "system:serviceaccount:kube-system:ttl-after-finished-controller",
     ]
 }
 
@@ -95,6 +101,20 @@ impl ControlPlane {
                 let events = self.events("job-controller");
                 self.reconcilers.extend(job::controllers(&frame, events));
             }
+            ControllerName::CronJob => {
+                let events = self.events("cronjob-controller");
+                self.reconcilers.push(cron_job::controller(&frame, events)?);
+            }
+            ControllerName::TtlAfterFinished => {
+                self.reconcilers
+                    .push(ttl_after_finished::controller(&frame));
+            }
+            ControllerName::Disruption => {
+                // Upstream's component has another name than its account.
+                let events = self.events_as("disruption-controller", "controllermanager");
+                self.reconcilers
+                    .push(disruption::controller(&frame, events));
+            }
             ControllerName::EndpointSlice => {
                 self.reconcilers.push(endpoint_slice::controller(&frame)?);
             }
@@ -115,7 +135,12 @@ impl ControlPlane {
     }
 
     fn events(&mut self, component: &str) -> EventRecorder {
-        let (events, delivery) = EventRecorder::new(self.frame.client(component), component);
+        self.events_as(component, component)
+    }
+
+    /// The events of a component whose account has another name.
+    fn events_as(&mut self, account: &str, component: &str) -> EventRecorder {
+        let (events, delivery) = EventRecorder::new(self.frame.client(account), component);
         self.deliveries.push(delivery.flush_within(FLUSH_WITHIN));
         events
     }

@@ -19,6 +19,12 @@ pub enum ControllerName {
     ReplicaSet,
     /// Runs the pods of Jobs.
     Job,
+    /// Starts the Jobs of CronJobs.
+    CronJob,
+    /// Deletes finished Jobs after a time.
+    TtlAfterFinished,
+    /// Counts the pods of PodDisruptionBudgets.
+    Disruption,
     /// Keeps the endpoints of Services.
     EndpointSlice,
     /// Binds pods to nodes.
@@ -29,10 +35,13 @@ pub enum ControllerName {
 
 impl ControllerName {
     /// All controllers.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 9] = [
         Self::Deployment,
         Self::ReplicaSet,
         Self::Job,
+        Self::CronJob,
+        Self::TtlAfterFinished,
+        Self::Disruption,
         Self::EndpointSlice,
         Self::Scheduler,
         Self::Kubelet,
@@ -45,6 +54,9 @@ impl ControllerName {
             Self::Deployment => "deployment",
             Self::ReplicaSet => "replicaset",
             Self::Job => "job",
+            Self::CronJob => "cronjob",
+            Self::TtlAfterFinished => "ttl-after-finished",
+            Self::Disruption => "disruption",
             Self::EndpointSlice => "endpointslice",
             Self::Scheduler => "scheduler",
             Self::Kubelet => "kubelet",
@@ -128,7 +140,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "there is no controller \"statefulset\"; there are deployment, replicaset, \
-             job, endpointslice, scheduler, kubelet"
+             job, cronjob, ttl-after-finished, disruption, endpointslice, scheduler, kubelet"
         );
         assert!("".parse::<Selection>().is_err());
     }
