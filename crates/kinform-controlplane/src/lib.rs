@@ -29,8 +29,10 @@
 
 mod claim_protection;
 mod clock;
+mod cron_job;
 mod daemon_set;
 mod deployment;
+mod disruption;
 mod endpoint_slice;
 mod endpoints;
 mod frame;
@@ -49,6 +51,7 @@ mod scheduler;
 mod selector;
 mod share;
 mod stateful_set;
+mod ttl_after_finished;
 mod writer;
 
 pub use crate::plane::{ControlPlane, users};

@@ -19,8 +19,8 @@ use crate::frame::{self, Frame};
 use crate::registry::{ControllerName, Selection};
 use crate::scheduler::WithoutNodes;
 use crate::{
-    claim_protection, daemon_set, deployment, endpoint_slice, endpoints, job, kubelet, replica_set,
-    scheduler, stateful_set,
+    claim_protection, cron_job, daemon_set, deployment, disruption, endpoint_slice, endpoints, job,
+    kubelet, replica_set, scheduler, stateful_set, ttl_after_finished,
 };
 
 /// The time in which informers must have their first lists.
@@ -38,12 +38,15 @@ pub fn users() -> &'static [&'static str] {
         "system:serviceaccount:kube-system:daemon-set-controller",
         "system:serviceaccount:kube-system:deployment-controller",
         "system:serviceaccount:kube-system:endpoint-controller",
+        "system:serviceaccount:kube-system:cronjob-controller",
+        "system:serviceaccount:kube-system:disruption-controller",
         "system:serviceaccount:kube-system:endpointslice-controller",
         "system:serviceaccount:kube-system:endpointslicemirroring-controller",
         "system:serviceaccount:kube-system:job-controller",
         "system:serviceaccount:kube-system:pvc-protection-controller",
         "system:serviceaccount:kube-system:replicaset-controller",
         "system:serviceaccount:kube-system:statefulset-controller",
+        "system:serviceaccount:kube-system:ttl-after-finished-controller",
     ]
 }
 
@@ -116,6 +119,20 @@ impl ControlPlane {
             }
             ControllerName::ClaimProtection => {
                 self.reconcilers.push(claim_protection::controller(&frame)?);
+            }
+            ControllerName::CronJob => {
+                let events = self.events("cronjob-controller");
+                self.reconcilers.push(cron_job::controller(&frame, events)?);
+            }
+            ControllerName::TtlAfterFinished => {
+                self.reconcilers
+                    .push(ttl_after_finished::controller(&frame));
+            }
+            ControllerName::Disruption => {
+                // Upstream's component has another name than its account.
+                let events = self.events_of("disruption-controller", "controllermanager");
+                self.reconcilers
+                    .push(disruption::controller(&frame, events));
             }
             ControllerName::EndpointSlice => {
                 self.reconcilers.push(endpoint_slice::controller(&frame)?);

@@ -25,6 +25,12 @@ pub enum ControllerName {
     DaemonSet,
     /// Lets deleted PersistentVolumeClaims go when no pod uses them.
     ClaimProtection,
+    /// Starts the Jobs of CronJobs.
+    CronJob,
+    /// Deletes finished Jobs after a time.
+    TtlAfterFinished,
+    /// Counts the pods of PodDisruptionBudgets.
+    Disruption,
     /// Keeps the endpoints of Services.
     EndpointSlice,
     /// Keeps the deprecated Endpoints of Services.
@@ -39,13 +45,16 @@ pub enum ControllerName {
 
 impl ControllerName {
     /// All controllers.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
         Self::Deployment,
         Self::ReplicaSet,
         Self::StatefulSet,
         Self::Job,
         Self::DaemonSet,
         Self::ClaimProtection,
+        Self::CronJob,
+        Self::TtlAfterFinished,
+        Self::Disruption,
         Self::EndpointSlice,
         Self::Endpoints,
         Self::EndpointSliceMirroring,
@@ -63,6 +72,9 @@ impl ControllerName {
             Self::Job => "job",
             Self::DaemonSet => "daemonset",
             Self::ClaimProtection => "claimprotection",
+            Self::CronJob => "cronjob",
+            Self::TtlAfterFinished => "ttl-after-finished",
+            Self::Disruption => "disruption",
             Self::EndpointSlice => "endpointslice",
             Self::Endpoints => "endpoints",
             Self::EndpointSliceMirroring => "endpointslicemirroring",
@@ -161,6 +173,8 @@ mod tests {
         assert_eq!(
             error.to_string(),
             format!("there is no controller \"ingress\"; there are {known}")
+            "there is no controller \"statefulset\"; there are deployment, replicaset, \
+             job, cronjob, ttl-after-finished, disruption, endpointslice, scheduler, kubelet"
         );
         assert!("".parse::<Selection>().is_err());
     }

@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "tests may unwrap")]
 
 mod audit;
+mod budgets;
 mod controllers;
+mod cron_jobs;
 mod jobs;
 mod rounds;
 mod server;
