@@ -21,7 +21,7 @@ use kinform_apiserver::{Server, Service, User};
 use serde_json::{Value, json};
 
 use self::hook::Hook;
-use self::normal::{events, normal, plain, versions};
+use self::normal::{events, normal, plain, versions, with_versions};
 use crate::golden::report;
 use crate::support::*;
 
@@ -38,6 +38,11 @@ const DIFFERENCES: &[(&str, &[usize], &str)] = &[
         "an expression of more than 16 KiB is refused here",
     ),
     ("policy/definitions", &[51], "the age of the policy"),
+    (
+        "policy/mutating",
+        &[13],
+        "the value of another type is not shown",
+    ),
     (
         "policy/validating",
         &[10],
@@ -137,8 +142,8 @@ const DIFFERENCES: &[(&str, &[usize], &str)] = &[
     ),
     (
         "webhook/exempt",
-        &[5, 6, 11, 18],
-        "not yet: mutating policies",
+        &[11],
+        "the recorded API service is the server's own here",
     ),
     (
         "webhook/exempt",
@@ -259,7 +264,12 @@ const WEBHOOKS: [&str; 17] = [
 ];
 
 /// The stories of policies.
-const POLICIES: [&str; 3] = ["policy/definitions", "policy/params", "policy/validating"];
+const POLICIES: [&str; 4] = [
+    "policy/definitions",
+    "policy/mutating",
+    "policy/params",
+    "policy/validating",
+];
 
 /// The stories of conversion between versions.
 const CONVERSIONS: [&str; 4] = [
@@ -273,7 +283,8 @@ const CONVERSIONS: [&str; 4] = [
 const PLUGINS: [&str; 3] = ["builtin", "limitrange", "resourcequota"];
 
 /// Stories between whose steps the recorder removed its configurations.
-const CLEANED: [&str; 7] = [
+const CLEANED: [&str; 8] = [
+    "policy/mutating",
     "policy/params",
     "policy/validating",
     "webhook/configurations",
@@ -287,13 +298,16 @@ const CLEANED: [&str; 7] = [
 const CLEANED_ONCE: (&str, usize) = ("webhook/custom", 31);
 
 /// Stories in which the recorder removed objects, too, and their resource.
-const EMPTIED: [(&str, &str); 3] = [
+const EMPTIED: [(&str, &str); 4] = [
+    ("policy/mutating", "configmaps"),
     ("policy/params", "secrets"),
     ("policy/validating", "configmaps"),
     ("webhook/match-conditions", "configmaps"),
 ];
 
-const CONFIGURATIONS: [&str; 4] = [
+const CONFIGURATIONS: [&str; 6] = [
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
     "mutatingwebhookconfigurations",
     "validatingadmissionpolicies",
     "validatingadmissionpolicybindings",
@@ -330,11 +344,12 @@ async fn tell(name: &str) -> (usize, Vec<(usize, String)>) {
         conversion::before(&service, name, at).await;
         hook.expect(&calls);
         let prepares = step["setup"] == true || name == "webhook/configurations";
-        // A binding follows its policy.
+        // A binding follows its policy, a policy what was made for it.
         let before = at.checked_sub(1).map(|before| &steps[before]);
         let goes_on = before.is_some_and(|before| {
             let path = before["request"]["path"].as_str().unwrap();
-            before["setup"] == true && path.contains("admissionpolic")
+            let is_part = path.contains("admissionpolic") || name == "policy/mutating";
+            before["setup"] == true && is_part
         });
         let is_cleaned = CLEANED.contains(&name) || (name, at) == CLEANED_ONCE;
         if is_cleaned && prepares && !goes_on && step["request"]["method"] == "POST" {
@@ -437,23 +452,6 @@ async fn clean(service: &Service, story: &str, namespace: &str) {
         let path = format!("/api/v1/namespaces/{namespace}/{plural}");
         send(service, http::Method::DELETE, &path, Value::Null).await;
     }
-}
-
-/// A request with the versions of here.
-fn with_versions(request: &Value, known: &HashMap<String, String>) -> Value {
-    let mut request = request.clone();
-    let path = request["path"].as_str().unwrap();
-    if let Some((before, after)) = path.split_once("resourceVersion=") {
-        let (was, rest) = after.split_once('&').unwrap_or((after, ""));
-        if let Some(is) = known.get(was) {
-            request["path"] = Value::from(format!("{before}resourceVersion={is}&{rest}"));
-        }
-    }
-    let was = request["body"]["metadata"]["resourceVersion"].as_str();
-    if let Some(is) = was.and_then(|was| known.get(was)) {
-        request["body"]["metadata"]["resourceVersion"] = Value::from(is.as_str());
-    }
-    request
 }
 
 type Reply = (u16, Vec<String>, Value);
