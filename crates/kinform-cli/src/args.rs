@@ -121,8 +121,8 @@ pub(crate) struct ServeArgs {
     /// Also load the files of the folders in a folder
     #[arg(short = 'R', long, requires = "load")]
     pub(crate) recursive: bool,
-    /// Store mutating admission policies and aggregated APIs, although this server never uses them;
-    /// without this, it refuses them, and --load skips them with a line each
+    /// Store aggregated APIs, although this server never passes a request on; without this, it refuses
+    /// them, and --load skips them with a line each
     #[arg(long)]
     pub(crate) keep_inert: bool,
     /// Turn compiled-in admission plugins on, or off by -NAME (LimitRanger, PodSecurity, ..); -*

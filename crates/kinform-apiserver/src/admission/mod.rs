@@ -1,7 +1,7 @@
 //! Admission: whether a write goes on, and with which object.
 //!
 //! ```text
-//! Question ──▶ plugins ──▶ mutate: webhooks, a second time if one changed the object ──▶ object
+//! Question ──▶ plugins ──▶ mutate: policies, webhooks, a second time if one changed the object ──▶ object
 //!          ──▶ plugins ──▶ validate: policies, webhooks (all at once) ──▶ quotas ──▶ go on | Status
 //! ```
 //!
@@ -16,8 +16,8 @@
 //! * `plugins/`: what is compiled in; `question.rs`: a request as admission sees it; `request.rs`: the
 //!   same as JSON;
 //! * `rule.rs`: the operations and resources of a rule; `matching.rs`: rules and selectors of
-//!   webhooks and policies; `cel/`: their expressions;
-//! * `webhook/`: webhooks and their configurations; `policy/`: validating policies.
+//!   webhooks and policies; `cel/`: their expressions; `round.rs`: the rounds of the mutating part;
+//! * `webhook/`: webhooks and their configurations; `policy/`: policies.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/admission`, `kubernetes:pkg/kubeapiserver/options/plugins.go`
 //! (the order).
@@ -28,6 +28,7 @@ pub(crate) mod plugins;
 mod policy;
 mod question;
 mod request;
+mod round;
 mod rule;
 mod webhook;
 
@@ -35,6 +36,7 @@ use kinform_api::Status;
 use serde_json::Value;
 
 pub(crate) use self::question::{Annotations, Kind, Objects, Operation, Question, Warnings};
+use self::round::Round;
 use crate::resource::ResourceInfo;
 use crate::state::State;
 
@@ -52,8 +54,24 @@ pub(crate) async fn mutate(
     object: Value,
     old: Option<&Value>,
 ) -> Result<Option<Value>, Box<Status>> {
-    webhook::mutate(question, object, old).await
+    let mut policies = policy::mutation::Mutating::of(question);
+    let mut webhooks = webhook::Mutating::of(question);
+    let mut round = Round::default();
+    let mut object = object;
+    for number in 0..ROUNDS {
+        round.number = number;
+        policies
+            .ask(question, (&mut object, old), &mut round)
+            .await?;
+        webhooks
+            .ask(question, (&mut object, old), &mut round)
+            .await?;
+    }
+    Ok((round.changes > 0).then_some(object))
 }
+
+/// BOUND: the rounds of the mutating part of the chain.
+const ROUNDS: usize = 2;
 
 /// Asks the validating part of the chain.
 ///

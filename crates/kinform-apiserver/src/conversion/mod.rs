@@ -14,8 +14,8 @@
 //!
 //! BOUND: 30 seconds and one reply of `hooks/` for a call, 256 objects or 1 MiB in one.
 //!
-//! * `review.rs`: requests and answers; `fill.rs`: the task that fills a mirror; `failure.rs`: what
-//!   clients are told about a call that failed.
+//! * `review.rs`: requests and answers; `fill.rs`: the task that fills a mirror; `failure.rs`: the
+//!   replies about a call that failed.
 //!
 //! Upstream: `apiextensions-apiserver:pkg/apiserver/conversion`,
 //! `pkg/apiserver/customresource_handler.go` (the codecs around it).
@@ -49,6 +49,9 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// BOUND: objects of one call, and their bytes before the last one.
 const OBJECTS: usize = 256;
 const BYTES: usize = 1 << 20;
+
+/// An object that is not converted yet: its place, its version and its content.
+type Open = (usize, String, Value);
 
 /// Returns a stored object as readers of a version see it, under its revision.
 ///
@@ -97,7 +100,7 @@ pub(crate) async fn shown(
     objects: &[Arc<Stored>],
 ) -> Result<Vec<Arc<Stored>>, Broken> {
     let mut all: Vec<Option<Arc<Stored>>> = vec![None; objects.len()];
-    let mut open: Vec<(usize, String, Value)> = Vec::new();
+    let mut open: Vec<Open> = Vec::new();
     let mut bytes = 0;
     for (place, stored) in objects.iter().enumerate() {
         let (version, object) = decoded(resource, stored);
@@ -134,7 +137,7 @@ async fn call(
     state: &State,
     resource: &ResourceInfo,
     objects: &[Arc<Stored>],
-    (open, all): (Vec<(usize, String, Value)>, &mut [Option<Arc<Stored>>]),
+    (open, all): (Vec<Open>, &mut [Option<Arc<Stored>>]),
 ) -> Result<(), Broken> {
     let Some((first, version, _)) = open.first() else {
         return Ok(());

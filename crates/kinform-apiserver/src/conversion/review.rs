@@ -82,7 +82,8 @@ impl Request<'_> {
         let kind = text(&review, &["kind"]);
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let is_known = group == "apiextensions.k8s.io" && matches!(version, "v1" | "v1beta1");
-        if !api_version.is_empty() && !(is_known && matches!(kind, "" | "ConversionReview")) {
+        let is_review = is_known && matches!(kind, "" | "ConversionReview");
+        if !is_review && !api_version.is_empty() {
             return Err(format!(
                 "no kind {kind:?} is registered for version {api_version:?} in scheme \
                  \"pkg/runtime/scheme.go:111\""

@@ -10,6 +10,7 @@
 //!
 //! * `element.rs` `set.rs`: paths, and sets of them; `managed.rs`: sets by manager, read and
 //!   written;
+//! * `partial.rs`: a partial object that is merged without owners;
 //! * `form.rs`: types and schemas as ownership sees them; `compare.rs` `merge.rs` `check.rs`:
 //!   values of a form; `track.rs`: ownership after a write;
 //! * `resets.rs`: fields that a request cannot write; `scale.rs`: the scale subresource;
@@ -30,6 +31,7 @@ pub(crate) mod empty_lists;
 mod form;
 pub(crate) mod managed;
 mod merge;
+pub(crate) mod partial;
 pub(crate) mod replicas;
 pub(super) mod resets;
 pub(crate) mod scale;
@@ -200,10 +202,7 @@ pub(super) fn apply(
     versions: Option<&Versions>,
 ) -> Result<Value, Box<Status>> {
     check_kind(by, part, &mut configuration)?;
-    if at(&configuration, &["metadata", "managedFields"]).is_some_and(Value::is_array) {
-        let message = "metadata.managedFields must be nil";
-        return Err(Box::new(Status::bad_request(message)));
-    }
+    check_owners(&configuration)?;
     let version = match part {
         Part::Scale => replicas::VERSION.to_owned(),
         _ => by.resource.api_version(),
@@ -457,6 +456,17 @@ fn check_kind(by: &Writer<'_>, part: Part, configuration: &mut Value) -> Result<
     let core = if version.contains('/') { "" } else { "/" };
     let message = format!("invalid object type: {core}{version}, Kind={kind}");
     Err(Box::new(Status::bad_request(message)))
+}
+
+/// Refuses a configuration that has owners of its own.
+fn check_owners(configuration: &Value) -> Result<(), Box<Status>> {
+    match at(configuration, &["metadata", "managedFields"]) {
+        Some(Value::Array(_)) => {
+            let message = "metadata.managedFields must be nil";
+            Err(Box::new(Status::bad_request(message)))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// An object in messages: namespace, name, kind.

@@ -209,8 +209,8 @@ impl Builder {
         self
     }
 
-    /// Stores mutating admission policies and aggregated API services, although this server never acts
-    /// on them. Without this, they are refused (501).
+    /// Stores aggregated API services, although this server never passes a request on to them. Without
+    /// this, they are refused (501).
     pub fn keep_inert_objects(mut self) -> Self {
         self.keeps_inert = true;
         self

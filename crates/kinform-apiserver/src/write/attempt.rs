@@ -4,10 +4,9 @@
 //! state + target + part + form + user -> context of a try, stored state -> Outcome -> commit -> Written
 //! ```
 
-use super::converted::Ready;
 use super::options::{DeleteOptions, WriteOptions};
 use super::request::WriteRequest;
-use super::{Action, Answer, Context, Fresh, NamespaceState};
+use super::{Action, Answer, Context, Fresh, NamespaceState, Ready};
 use crate::builtin::deletion;
 use crate::builtin::names;
 use crate::builtin::service_addresses::Taken;

@@ -15,28 +15,12 @@ use kinform_api::Status;
 use serde_json::Value;
 
 use super::attempt::Write;
-use super::{Action, Answer, Context, Outcome};
+use super::{Action, Answer, Context, Outcome, Ready};
 use crate::budget::Meter;
 use crate::conversion;
 use crate::object::{at, metadata};
 use crate::resource::Shape;
 use crate::storage::Stored;
-
-/// An outcome whose object has its stored form.
-#[derive(Debug)]
-pub(super) struct Ready {
-    pub(super) outcome: Outcome,
-    /// The object that the reply shows, if it is not the stored one.
-    pub(super) shown: Option<Value>,
-}
-
-impl From<Outcome> for Ready {
-    /// An outcome whose object is stored as it is.
-    fn from(outcome: Outcome) -> Self {
-        let shown = None;
-        Self { outcome, shown }
-    }
-}
 
 impl Write<'_> {
     /// Returns a stored object in the version of the request.

@@ -1,11 +1,11 @@
 //! Refuses objects that this server would store but never act on, or warns about them.
 //!
 //! ```text
-//! mutating admission policy, aggregated API -> 501 | Warning
+//! aggregated API -> 501 | Warning
 //! ```
 //!
-//! A test against a server that stores a mutating policy and never evaluates it proves nothing, or
-//! misleads. Objects without an effect of their own may be stored: an API service that is the
+//! A test against a server that stores an aggregated API and never passes a request on proves nothing,
+//! or misleads. Objects without an effect of their own may be stored: an API service that is the
 //! server's own.
 //!
 //! Upstream: none; there, all of these act.
@@ -32,11 +32,6 @@ pub(crate) fn refuse(resource: &ResourceInfo, object: &Value) -> Result<(), Box<
 pub(crate) fn warning(resource: &ResourceInfo, object: &Value) -> Option<String> {
     let has = |path: &[&str]| at(object, path).is_some_and(|value| !value.is_null());
     let what = match (resource.group.as_str(), resource.plural.as_str()) {
-        ("admissionregistration.k8s.io", plural)
-            if plural.starts_with("mutatingadmissionpolic") =>
-        {
-            "mutating admission policies are never evaluated"
-        }
         ("apiregistration.k8s.io", "apiservices") if has(&["spec", "service"]) => {
             "requests are never passed on to another API server"
         }

@@ -180,6 +180,22 @@ pub(crate) struct Outcome {
     pub(crate) warnings: Vec<String>,
 }
 
+/// An outcome whose object has its stored form.
+#[derive(Debug)]
+struct Ready {
+    outcome: Outcome,
+    /// The object that the reply shows, if it is not the stored one.
+    shown: Option<Value>,
+}
+
+impl From<Outcome> for Ready {
+    /// An outcome whose object is stored as it is.
+    fn from(outcome: Outcome) -> Self {
+        let shown = None;
+        Self { outcome, shown }
+    }
+}
+
 /// Change of the storage.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {

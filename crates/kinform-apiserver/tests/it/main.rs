@@ -18,6 +18,7 @@ mod garbage;
 mod golden;
 mod http2;
 mod list;
+mod mutations;
 mod parts;
 mod policies;
 mod quotas;

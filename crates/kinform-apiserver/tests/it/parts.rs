@@ -116,27 +116,12 @@ async fn a_long_log_keeps_its_newest_lines() {
 async fn what_is_beyond_this_server_is_refused_and_never_stored() {
     let (server, service) = server().await;
     pod(&service, "p", &["c"]).await;
-    const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
-    let mutating = json!({"matchConstraints": {"resourceRules": [{"apiGroups": [""],
-        "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]},
-        "reinvocationPolicy": "Never", "mutations": [{"patchType": "ApplyConfiguration",
-        "applyConfiguration": {"expression": "Object{}"}}]});
-    let rows = [
-        (
-            format!("{ADMISSION}/mutatingadmissionpolicies"),
-            json!({"metadata": {"name": "x"}, "spec": mutating}),
-        ),
-        (
-            format!("{ADMISSION}/mutatingadmissionpolicybindings"),
-            json!({"metadata": {"name": "x"}, "spec": {"policyName": "x"}}),
-        ),
-        (
-            "/apis/apiregistration.k8s.io/v1/apiservices".to_owned(),
-            json!({"metadata": {"name": "v1.example.com"}, "spec": {"group": "example.com",
+    let rows = [(
+        "/apis/apiregistration.k8s.io/v1/apiservices".to_owned(),
+        json!({"metadata": {"name": "v1.example.com"}, "spec": {"group": "example.com",
                 "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1,
                 "insecureSkipTLSVerify": true, "service": {"name": "s", "namespace": "n"}}}),
-        ),
-    ];
+    )];
     let before = server.store().revision();
     for (path, object) in rows {
         let (code, reply) = send(&service, Method::POST, &path, object).await;

@@ -26,6 +26,7 @@ use kube_cel::cel::{Context, ExecutionError, Value as CelValue};
 use serde_json::Value;
 
 pub(crate) use self::conditions::{Conditions, Verdict};
+pub(crate) use self::values::to_json;
 use super::request;
 use super::{Objects, Question};
 use crate::budget::Meter;

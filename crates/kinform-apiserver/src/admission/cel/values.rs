@@ -1,7 +1,7 @@
-//! JSON as values of expressions.
+//! JSON as values of expressions, and results of expressions as JSON.
 //!
 //! ```text
-//! JSON ──▶ value, with plain types
+//! JSON ──▶ value, with plain types        value ──▶ JSON
 //! ```
 //!
 //! Upstream: `kubernetes/apiserver:pkg/cel/common/values.go`.
@@ -9,6 +9,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use kube_cel::cel::Value as CelValue;
 use kube_cel::cel::objects::Key;
 use serde_json::Value;
@@ -32,4 +34,28 @@ pub(super) fn of(value: &Value) -> CelValue {
             map.into()
         }
     }
+}
+
+/// The form of a value in JSON; `None` if it has none. The cost of its expression bounds its depth.
+pub(crate) fn to_json(value: &CelValue) -> Option<Value> {
+    Some(match value {
+        CelValue::Null => Value::Null,
+        CelValue::Bool(value) => Value::from(*value),
+        CelValue::Int(number) => Value::from(*number),
+        CelValue::UInt(number) => Value::from(*number),
+        CelValue::Float(number) => Value::from(*number),
+        CelValue::String(text) => Value::from(text.as_str()),
+        CelValue::Bytes(bytes) => Value::from(STANDARD.encode(bytes.as_slice())),
+        CelValue::List(items) => items.iter().map(to_json).collect::<Option<_>>()?,
+        CelValue::Map(map) => {
+            let members = map.map.iter().map(|(key, value)| {
+                let Key::String(name) = key else {
+                    return None;
+                };
+                Some((name.as_str().to_owned(), to_json(value)?))
+            });
+            Value::Object(members.collect::<Option<_>>()?)
+        }
+        _ => return None,
+    })
 }

@@ -1,7 +1,8 @@
-//! Validating admission policies: those that match, their bindings, and the effect of a failure.
+//! Admission policies: those that match, their bindings, and the effect of a failure.
 //!
 //! ```text
 //! Question ──constraints──▶ policies ──bindings, parameters──▶ Decision ──actions──▶ 422 | warning
+//!                                     └──▶ mutations ──▶ object | 403
 //! ```
 //!
 //! All policies are asked in the order of their names. The reply has the first refusal and all
@@ -11,10 +12,11 @@
 //! are written by administrators.
 //!
 //! * `stored.rs`: policies and bindings, compiled; `params.rs`: the parameters of a binding;
-//!   `validation.rs`: the expressions of a policy for one parameter.
+//!   `validation.rs`: the expressions of a policy for one parameter; `mutation.rs`: its mutations.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/admission/plugin/policy/validating/dispatcher.go`.
 
+pub(super) mod mutation;
 mod params;
 mod stored;
 mod validation;
@@ -33,7 +35,7 @@ use crate::state::State;
 pub(super) fn asks(state: &State, resource: &ResourceInfo, part: (&str, Operation)) -> bool {
     let policies = Policies::of(state);
     let asked = Asked { part, name: None };
-    let mut all = policies.validating.iter();
+    let mut all = policies.validating.iter().chain(&policies.mutating);
     all.any(|policy| version(state, &policy.constraints, resource, asked).is_some())
 }
 

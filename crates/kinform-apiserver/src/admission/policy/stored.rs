@@ -1,13 +1,13 @@
 //! Stored policies and their bindings, compiled.
 //!
 //! ```text
-//! ValidatingAdmissionPolicies + ..Bindings ──by name──▶ Policies
+//! ValidatingAdmissionPolicies, MutatingAdmissionPolicies + ..Bindings ──by name──▶ Policies
 //! ```
 //!
 //! A policy is valid and has its defaults when it is stored (`builtin/`). A policy without bindings is
 //! never asked.
 //!
-//! Upstream: `kubernetes/apiserver:pkg/admission/plugin/policy/{generic,validating}`.
+//! Upstream: `kubernetes/apiserver:pkg/admission/plugin/policy/{generic,validating,mutating}`.
 
 use std::sync::Arc;
 
@@ -25,9 +25,11 @@ use crate::state::State;
 use crate::storage::Shelf;
 
 /// The names of the shelves of policies and of their bindings.
-const SHELVES: [&str; 2] = [
+const SHELVES: [&str; 4] = [
     "validatingadmissionpolicies.admissionregistration.k8s.io",
     "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+    "mutatingadmissionpolicies.admissionregistration.k8s.io",
+    "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
 ];
 /// The members of constraints that hold rules.
 const RULES: [&str; 2] = ["resourceRules", "excludeResourceRules"];
@@ -36,6 +38,14 @@ const RULES: [&str; 2] = ["resourceRules", "excludeResourceRules"];
 #[derive(Debug, Default)]
 pub(super) struct Policies {
     pub(super) validating: Vec<Policy>,
+    pub(super) mutating: Vec<Policy>,
+}
+
+/// The kind of a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Validating,
+    Mutating,
 }
 
 /// A policy and its bindings.
@@ -50,6 +60,8 @@ pub(super) struct Policy {
     pub(super) variables: Vec<Variable>,
     pub(super) validations: Vec<Validation>,
     pub(super) annotations: Vec<Expression>,
+    pub(super) mutations: Vec<Mutation>,
+    pub(super) reinvocation: Reinvocation,
     pub(super) bindings: Vec<Binding>,
 }
 
@@ -69,6 +81,22 @@ pub(super) struct Validation {
     pub(super) message: String,
     pub(super) made_message: Option<Expression>,
     pub(super) reason: String,
+}
+
+/// One mutation of a policy.
+#[derive(Debug)]
+pub(super) enum Mutation {
+    /// A partial object, which is merged into the object.
+    Apply(Expression),
+    /// The operations of a JSON patch.
+    Patch(Expression),
+}
+
+/// The treatment of an object that was changed after a mutating policy had seen it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reinvocation {
+    Never,
+    IfNeeded,
 }
 
 /// A binding of a policy.
@@ -95,20 +123,25 @@ impl Policies {
     /// The stored policies.
     pub(super) fn of(state: &State) -> Arc<Self> {
         let store = &state.store;
-        let [policies, bindings] = SHELVES.map(|name| store.shelf(name));
-        state.policies.get(store, &[policies, bindings], || {
-            let mut bindings = read(state, bindings, Binding::of);
-            let policies = read(state, policies, |value| {
-                let name = text(value, &["metadata", "name"]);
-                let own = |(policy, _): &mut (String, Binding)| policy == name;
-                let bindings: Vec<_> = bindings.extract_if(.., own).map(|(_, of)| of).collect();
-                (!bindings.is_empty()).then(|| Policy::of(value, bindings))
-            });
-            Self {
-                validating: policies.into_iter().flatten().collect(),
-            }
+        let shelves = SHELVES.map(|name| store.shelf(name));
+        let [validating, validating_bindings, mutating, mutating_bindings] = shelves;
+        state.policies.get(store, &shelves, || Self {
+            validating: bound(state, Kind::Validating, (validating, validating_bindings)),
+            mutating: bound(state, Kind::Mutating, (mutating, mutating_bindings)),
         })
     }
+}
+
+/// Reads the policies that have bindings.
+fn bound(state: &State, kind: Kind, (policies, bindings): (Shelf, Shelf)) -> Vec<Policy> {
+    let mut bindings = read(state, bindings, Binding::of);
+    let policies = read(state, policies, |value| {
+        let name = text(value, &["metadata", "name"]);
+        let own = |(policy, _): &mut (String, Binding)| policy == name;
+        let bindings: Vec<_> = bindings.extract_if(.., own).map(|(_, of)| of).collect();
+        (!bindings.is_empty()).then(|| Policy::of(kind, value, bindings))
+    });
+    policies.into_iter().flatten().collect()
 }
 
 /// Reads the objects of a shelf by name: a snapshot is ordered by its keys.
@@ -130,8 +163,9 @@ fn expression(text: &str, environment: &Environment) -> Expression {
 }
 
 impl Policy {
-    fn of(policy: &Value, bindings: Vec<Binding>) -> Self {
+    fn of(kind: Kind, policy: &Value, bindings: Vec<Binding>) -> Self {
         let spec = &policy["spec"];
+        let is_mutating = kind == Kind::Mutating;
         let kind = |name| text(spec, &["paramKind", name]).to_owned();
         let params = spec["paramKind"]
             .is_object()
@@ -140,6 +174,9 @@ impl Policy {
             Some(_) => Environment::new().with_params(),
             None => Environment::new(),
         };
+        if is_mutating {
+            environment = environment.with_messages();
+        }
         let conditions = Conditions::of(&spec["matchConditions"], &environment);
         let mut variables = Vec::new();
         if items(&spec["variables"]).next().is_some() {
@@ -176,6 +213,16 @@ impl Policy {
             annotations: items(&spec["auditAnnotations"])
                 .map(|value| of_text(value, "valueExpression"))
                 .collect(),
+            mutations: items(&spec["mutations"])
+                .map(|value| match text(value, &["patchType"]) {
+                    "JSONPatch" => Mutation::Patch(of_text(&value["jsonPatch"], "expression")),
+                    _ => Mutation::Apply(of_text(&value["applyConfiguration"], "expression")),
+                })
+                .collect(),
+            reinvocation: match text(spec, &["reinvocationPolicy"]) {
+                "IfNeeded" => Reinvocation::IfNeeded,
+                _ => Reinvocation::Never,
+            },
             variables,
             bindings,
         }

@@ -21,6 +21,8 @@ mod configuration;
 mod matching;
 mod review;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use futures::stream::{FuturesUnordered, StreamExt};
 use kinform_api::Status;
@@ -30,6 +32,7 @@ use uuid::Uuid;
 use self::configuration::{Failure, Reinvocation, Webhook, Webhooks};
 use self::review::{Answer, Patch, Phase, Verdict};
 use super::matching::{Asked, Match, version};
+use super::round::Round;
 use super::{Objects, Operation, Question};
 use crate::object::json_patch::{self, Misfit};
 use crate::resource::ResourceInfo;
@@ -46,46 +49,52 @@ pub(super) fn asks(state: &State, resource: &ResourceInfo, part: (&str, Operatio
     all.any(|webhook| version(state, &webhook.constraints, resource, asked).is_some())
 }
 
-/// Asks the mutating webhooks. Returns the object if one of them changed it.
-///
-/// # Errors
-/// The first refusal.
-pub(super) async fn mutate(
-    question: &Question<'_>,
-    mut object: Value,
-    old: Option<&Value>,
-) -> Result<Option<Value>, Box<Status>> {
-    let webhooks = Webhooks::of(question.state);
-    let mutating = &webhooks.mutating;
-    let mut changes = 0_usize;
-    // For each webhook that was called: the changes that were made until its answer.
-    let mut called: Vec<Option<usize>> = vec![None; mutating.len()];
-    for round in 0..2 {
-        for (webhook, called) in mutating.iter().zip(&mut called) {
-            let is_due = match *called {
-                None => round == 0,
-                Some(seen) => {
-                    round > 0 && seen < changes && webhook.reinvocation == Reinvocation::IfNeeded
-                }
-            };
-            if !is_due {
+/// The mutating webhooks of one question.
+#[derive(Debug)]
+pub(super) struct Mutating {
+    webhooks: Arc<Webhooks>,
+    /// For each webhook that was called: the changes that were made until its answer.
+    called: Vec<Option<usize>>,
+}
+
+impl Mutating {
+    pub(super) fn of(question: &Question<'_>) -> Self {
+        let webhooks = Webhooks::of(question.state);
+        Self {
+            called: vec![None; webhooks.mutating.len()],
+            webhooks,
+        }
+    }
+
+    /// Asks the webhooks in one round of the chain.
+    ///
+    /// # Errors
+    /// The first refusal.
+    pub(super) async fn ask(
+        &mut self,
+        question: &Question<'_>,
+        (object, old): (&mut Value, Option<&Value>),
+        round: &mut Round,
+    ) -> Result<(), Box<Status>> {
+        for (webhook, called) in self.webhooks.mutating.iter().zip(&mut self.called) {
+            if !round.is_due(*called, webhook.reinvocation == Reinvocation::IfNeeded) {
                 continue;
             }
             let objects = Objects {
-                object: Some(&object).filter(|object| !object.is_null()),
+                object: Some(&*object).filter(|object| !object.is_null()),
                 old,
             };
             let Some(matched) = matching::of(question, webhook, objects).await? else {
                 continue;
             };
             if let Some(next) = mutated(question, webhook, &matched, objects).await? {
-                changes += usize::from(next != object);
-                object = next;
+                round.changes += usize::from(next != *object);
+                *object = next;
             }
-            *called = Some(changes);
+            *called = Some(round.changes);
         }
+        Ok(())
     }
-    Ok((changes > 0).then_some(object))
 }
 
 /// Asks one mutating webhook. Returns the object if it was patched.

@@ -13,7 +13,7 @@ use super::rule::Check;
 use super::{Errors, Site};
 use crate::object::text;
 use crate::schema::cel::environment::Environment;
-use crate::schema::cel::types::Type;
+use crate::schema::cel::types::{JSON_PATCH, OBJECT, Type};
 
 /// BOUND: the match conditions of a webhook or a policy.
 const MAX_CONDITIONS: usize = 64;
@@ -28,6 +28,8 @@ pub(super) fn named(name: &str) -> Option<Check> {
         ":param_ref" => param_ref,
         ":policy_conditions" => policy_conditions,
         ":policy_expressions" => policy_expressions,
+        ":mutations" => mutations,
+        ":mutation_operations" => mutation_operations,
         ":deny_and_warn" => deny_and_warn,
         _ => return None,
     })
@@ -40,7 +42,10 @@ fn match_conditions(site: &Site<'_>, errors: &mut Errors<'_>) {
 
 /// The variables of a policy's expressions.
 fn environment(policy: &Value) -> Environment {
-    let environment = Environment::new();
+    let environment = match policy["spec"]["mutations"].is_null() {
+        true => Environment::new(),
+        false => Environment::new().with_messages(),
+    };
     match policy["spec"]["paramKind"].is_null() {
         true => environment,
         false => environment.with_params(),
@@ -106,22 +111,112 @@ fn param_kind(site: &Site<'_>, errors: &mut Errors<'_>) {
     }
 }
 
-/// Checks the variables, validations and audit annotations of a policy.
-fn policy_expressions(site: &Site<'_>, errors: &mut Errors<'_>) {
-    let policy = site.scope.value;
-    let spec = &policy["spec"];
+/// Checks the variables of a policy, and adds them to its environment.
+fn variables(policy: &Value, errors: &mut Errors<'_>) -> Environment {
     let mut environment = environment(policy);
-    let items = |name: &str| spec[name].as_array().map(Vec::as_slice).unwrap_or_default();
-    if !items("variables").is_empty() {
+    let items = policy["spec"]["variables"].as_array();
+    let items = items.map(Vec::as_slice).unwrap_or_default();
+    if !items.is_empty() {
         environment = environment.with_variables();
     }
-    for (at, variable) in items("variables").iter().enumerate() {
+    for (at, variable) in items.iter().enumerate() {
         if errors.is_over() {
-            return;
+            break;
         }
         let path = format!("spec.variables[{at}]");
         self::variable(variable, &path, errors, &mut environment);
     }
+    environment
+}
+
+/// Checks the variables and mutations of a policy.
+fn mutations(site: &Site<'_>, errors: &mut Errors<'_>) {
+    let policy = site.scope.value;
+    let environment = variables(policy, errors);
+    let items = policy["spec"]["mutations"].as_array();
+    let items = items.map(Vec::as_slice).unwrap_or_default();
+    if items.is_empty() {
+        let detail = "mutations must contain at least one item";
+        errors.push(FieldError::required("spec.mutations", detail));
+    }
+    for (at, mutation) in items.iter().enumerate() {
+        if errors.is_over() {
+            return;
+        }
+        let path = format!("spec.mutations[{at}]");
+        self::mutation(mutation, &path, errors, &environment);
+    }
+}
+
+fn mutation(mutation: &Value, path: &str, errors: &mut Errors<'_>, environment: &Environment) {
+    let (own, other, wanted) = match text(mutation, &["patchType"]) {
+        "" => {
+            errors.push(FieldError::required(format!("{path}.patchType"), ""));
+            return;
+        }
+        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch", OBJECT.to_owned()),
+        "JSONPatch" => (
+            "jsonPatch",
+            "applyConfiguration",
+            format!("list({JSON_PATCH})"),
+        ),
+        other => {
+            let known = ["ApplyConfiguration", "JSONPatch"];
+            let field = format!("{path}.patchType");
+            errors.push(FieldError::not_supported(field, other, &known));
+            return;
+        }
+    };
+    let patch_type = text(mutation, &["patchType"]);
+    match mutation[own].is_object() {
+        false => {
+            let detail = format!("must be specified when patchType is {patch_type}");
+            errors.push(FieldError::required(format!("{path}.{own}"), detail));
+        }
+        true => {
+            let field = format!("{path}.{own}.expression");
+            let source = text(&mutation[own], &["expression"]);
+            if source.trim().is_empty() {
+                errors.push(FieldError::required(field, "expression is not specified"));
+            } else {
+                let wrong = match environment.compile(source) {
+                    Ok((_, of)) if of.to_string() == wanted => None,
+                    Ok((_, of)) => Some(format!("must evaluate to {wanted} but got {of}")),
+                    Err(why) => Some(format!("compilation failed: {why}")),
+                };
+                let error = wrong.map(|why| FieldError::invalid(field, source, why));
+                errors.extend(error);
+            }
+        }
+    }
+    if mutation[other].is_object() {
+        let detail = format!("must not be specified when patchType is {patch_type}");
+        let field = format!("{path}.{other}");
+        let shown = format!("{{{other}}}");
+        errors.push(FieldError::invalid(field, &shown, detail));
+    }
+}
+
+/// Checks the operations of the rules of a mutating policy: deletes are not mutated.
+fn mutation_operations(site: &Site<'_>, errors: &mut Errors<'_>) {
+    let known = ["*", "CONNECT", "CREATE", "UPDATE"];
+    for rule in site.items() {
+        let operations = rule["operations"].as_array().into_iter().flatten();
+        for operation in operations.filter_map(Value::as_str) {
+            if operation == "DELETE" {
+                let field = format!("{}.operations", site.path());
+                errors.push(FieldError::not_supported(field, operation, &known));
+            }
+        }
+    }
+}
+
+/// Checks the variables, validations and audit annotations of a policy.
+fn policy_expressions(site: &Site<'_>, errors: &mut Errors<'_>) {
+    let policy = site.scope.value;
+    let spec = &policy["spec"];
+    let environment = variables(policy, errors);
+    let items = |name: &str| spec[name].as_array().map(Vec::as_slice).unwrap_or_default();
     let has_none = items("validations").is_empty() && items("auditAnnotations").is_empty();
     if has_none {
         let detail = "validations or auditAnnotations must contain at least one item";

@@ -15,12 +15,13 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue};
-use kube_cel::cel::common::ast::{EntryExpr, operators};
+use kube_cel::cel::common::ast::{
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, StructExpr, operators,
+};
 
 use super::functions;
 use super::tokens::Tokens;
-use super::types::Type;
+use super::types::{OBJECT, Type, field_of_message};
 use crate::object::duration::seconds;
 use crate::schema::go_regex;
 
@@ -109,16 +110,45 @@ impl<'t, 'a> Checker<'t, 'a> {
                 Ok(Type::Map(Box::new(Type::Dynamic), Box::new(Type::Dynamic)))
             }
             Expr::Comprehension(comprehension) => self.comprehension(comprehension),
-            Expr::Struct(of) => {
-                let place = self.tokens.after(self.place(&of.type_name), "{");
-                let text = format!(
-                    "undeclared reference to '{}' (in container '')",
-                    of.type_name
-                );
-                Err(Mistake { text, place })
-            }
+            Expr::Struct(of) => self.message(of),
             Expr::Unspecified => Ok(Type::Dynamic),
         }
+    }
+
+    /// Checks a message, whose name begins with that of a declared one.
+    fn message(&mut self, of: &StructExpr) -> Result<Type<'a>, Mistake> {
+        let name = of.type_name.trim_start_matches('.');
+        let mut place = 0;
+        for part in name.split('.') {
+            place = self.place(part);
+        }
+        let root = name.split('.').next().unwrap_or_default();
+        let is_declared = |(known, of): &(String, Type<'_>)| {
+            known == root && matches!(of, Type::Message(_)) && (name == root || root == OBJECT)
+        };
+        if !self.variables.iter().any(is_declared) {
+            let place = self.tokens.after(place, "{");
+            let text = format!("undeclared reference to '{name}' (in container '')");
+            return Err(Mistake { text, place });
+        }
+        for entry in &of.entries {
+            let EntryExpr::StructField(field) = &entry.expr else {
+                continue;
+            };
+            let place = self.tokens.after(self.place(&field.field), ":");
+            let given = self.check(&field.value)?;
+            let wanted = field_of_message(name, &field.field);
+            let fits = wanted.as_ref().is_some_and(|of| of.takes(&given)) || field.optional;
+            if !fits {
+                let wanted = wanted.map_or_else(String::new, |of| of.to_string());
+                let text = format!(
+                    "expected type of field '{}' is '{wanted}' but provided type is '{given}'",
+                    field.field
+                );
+                return Err(Mistake { text, place });
+            }
+        }
+        Ok(Type::Message(name.to_owned()))
     }
 
     fn name(&mut self, name: &str) -> Result<Type<'a>, Mistake> {

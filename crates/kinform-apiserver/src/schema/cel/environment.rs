@@ -10,7 +10,7 @@
 //! Upstream: `kubernetes/apiserver:pkg/admission/plugin/cel/compile.go`.
 
 use super::program::{Compiled, Program};
-use super::types::{AUTHORIZER, Type};
+use super::types::{AUTHORIZER, JSON_PATCH, OBJECT, Type};
 
 /// The variables that an expression may name.
 #[derive(Clone, Debug)]
@@ -40,6 +40,16 @@ impl Environment {
     #[must_use]
     pub(crate) fn with_params(mut self) -> Self {
         self.variables.push(("params".to_owned(), Type::Dynamic));
+        self
+    }
+
+    /// Adds the messages of mutations: `Object` and `JSONPatch`.
+    #[must_use]
+    pub(crate) fn with_messages(mut self) -> Self {
+        for name in [OBJECT, JSON_PATCH] {
+            let message = Type::Message(name.to_owned());
+            self.variables.push((name.to_owned(), message));
+        }
         self
     }
 

@@ -5,6 +5,7 @@
 //! size(a), string(a)      -> a.size(), @text(a).string()  an error of `a` stays that error
 //! variables.a             -> @variable("a")            computed apart, may be an error
 //! authorizer.requestResource -> one variable
+//! Object{a: 1}            -> {"a": 1}                  the interpreter makes no messages
 //! object.a, a.b.c         -> null has no members: an error, not `false`
 //! ```
 //!
@@ -17,7 +18,12 @@
 
 use std::collections::BTreeSet;
 
-use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators};
+use kube_cel::cel::common::ast::{
+    CallExpr, EntryExpr, Expr, IdedEntryExpr, IdedExpr, LiteralValue, MapEntryExpr, MapExpr,
+    operators,
+};
+
+use super::types::unescaped;
 
 /// The function that returns a variable of a policy.
 pub(crate) const VARIABLE: &str = "@variable";
@@ -42,6 +48,10 @@ pub(crate) fn before(expression: &mut IdedExpr) -> BTreeSet<String> {
 }
 
 fn before_one(of: &mut IdedExpr, composed: &mut BTreeSet<String>) {
+    if let Expr::Struct(message) = &mut of.expr {
+        of.expr = Expr::Map(map_of(std::mem::take(&mut message.entries)));
+        return;
+    }
     if let Expr::Call(call) = &mut of.expr {
         if call.func_name == operators::OPT_SELECT {
             operators::OPT_INDEX.clone_into(&mut call.func_name);
@@ -67,6 +77,20 @@ fn before_one(of: &mut IdedExpr, composed: &mut BTreeSet<String>) {
         }
         _ => {}
     }
+}
+
+/// Returns the fields of a message as the members of a map.
+fn map_of(mut entries: Vec<IdedEntryExpr>) -> MapExpr {
+    for entry in &mut entries {
+        if let EntryExpr::StructField(field) = &mut entry.expr {
+            entry.expr = EntryExpr::MapEntry(MapEntryExpr {
+                key: text(&unescaped(&field.field)),
+                value: std::mem::take(&mut field.value),
+                optional: field.optional,
+            });
+        }
+    }
+    MapExpr { entries }
 }
 
 /// Turns a function of one value into a method: the interpreter replaces the errors of arguments.
@@ -131,6 +155,13 @@ fn each(expression: &mut IdedExpr, change: &mut impl FnMut(&mut IdedExpr)) {
                 if let EntryExpr::MapEntry(entry) = &mut entry.expr {
                     each(&mut entry.key, change);
                     each(&mut entry.value, change);
+                }
+            }
+        }
+        Expr::Struct(of) => {
+            for entry in &mut of.entries {
+                if let EntryExpr::StructField(field) = &mut entry.expr {
+                    each(&mut field.value, change);
                 }
             }
         }

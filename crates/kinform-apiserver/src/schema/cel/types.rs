@@ -73,6 +73,22 @@ pub(crate) enum Type<'a> {
     Metadata,
     /// A type of a library: quantities, addresses.
     Library(&'static str),
+    /// A message of a mutation: an object, a part of one, an operation of a patch.
+    Message(String),
+}
+
+/// The messages of mutations. The parts of an object are named by their paths: `Object.spec`.
+pub(crate) const OBJECT: &str = "Object";
+pub(crate) const JSON_PATCH: &str = "JSONPatch";
+
+/// Returns the type of a field of a message, by the name of the message.
+pub(crate) fn field_of_message<'a>(message: &str, field: &str) -> Option<Type<'a>> {
+    match (message, field) {
+        (JSON_PATCH, "op" | "path" | "from") => Some(Type::Text),
+        (JSON_PATCH, "value") => Some(Type::Dynamic),
+        (JSON_PATCH, _) => None,
+        _ => Some(Type::Dynamic),
+    }
 }
 
 impl<'a> Type<'a> {
@@ -114,6 +130,7 @@ impl<'a> Type<'a> {
     pub(crate) fn member(&self, name: &str) -> Option<Self> {
         match self {
             Self::Dynamic => Some(Self::Dynamic),
+            Self::Message(message) => field_of_message(message, name),
             Self::Map(key, of) if key.takes(&Self::Text) => Some((**of).clone()),
             Self::Optional(of) => Some(Self::Optional(Box::new(of.member(name)?))),
             Self::Metadata => matches!(name, "name" | "generateName").then_some(Self::Text),
@@ -162,6 +179,7 @@ impl<'a> Type<'a> {
             (Self::Map(ak, a), Self::Map(bk, b)) => ak.takes(bk) && a.takes(b),
             (Self::Object(a, _), Self::Object(b, _)) => a == b,
             (Self::Library(a), Self::Library(b)) => a == b,
+            (Self::Message(a), Self::Message(b)) => a == b,
             (Self::Fields(a), Self::Fields(b)) => {
                 a.len() == b.len() && a.iter().zip(b).all(|((a, _), (b, _))| a == b)
             }
@@ -177,6 +195,7 @@ impl<'a> Type<'a> {
                 | Self::Fields(_)
                 | Self::Metadata
                 | Self::Library(_)
+                | Self::Message(_)
                 | Self::Duration
                 | Self::Timestamp
                 | Self::Optional(_)
@@ -213,6 +232,7 @@ impl fmt::Display for Type<'_> {
             Self::Meta => "type",
             Self::Object(..) | Self::Metadata | Self::Fields(_) => "selfType",
             Self::Library(name) => name,
+            Self::Message(name) => name,
             Self::List(of) => return write!(f, "list({of})"),
             Self::Map(key, of) => return write!(f, "map({key}, {of})"),
             Self::Optional(of) => return write!(f, "optional_type({of})"),
@@ -246,9 +266,37 @@ pub(crate) fn escape(name: &str) -> Option<String> {
     starts.then_some(escaped)
 }
 
+/// Returns the name of a field that rules write in this way.
+pub(crate) fn unescaped(name: &str) -> String {
+    let word = name
+        .strip_prefix("__")
+        .and_then(|name| name.strip_suffix("__"));
+    if let Some(word) = word.filter(|word| RESERVED.contains(word)) {
+        return word.to_owned();
+    }
+    let mut name = name.to_owned();
+    for (escape, sign) in [
+        ("__dot__", "."),
+        ("__dash__", "-"),
+        ("__slash__", "/"),
+        ("__underscores__", "__"),
+    ] {
+        name = name.replace(escape, sign);
+    }
+    name
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_escaped_name_is_read_again() {
+        for name in ["a-b", "in", "a.c/d", "self", "a__b", "namespace"] {
+            let escaped = escape(name).unwrap();
+            assert_eq!(unescaped(&escaped), name, "{escaped}");
+        }
+    }
 
     #[test]
     fn names_are_escaped_as_rules_write_them() {

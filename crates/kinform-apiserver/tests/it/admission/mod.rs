@@ -22,7 +22,7 @@ use kinform_apiserver::{Record, Server, Service, User};
 use serde_json::{Value, json};
 
 use self::hook::Hook;
-use self::normal::{events, normal, plain, versions};
+use self::normal::{events, normal, plain, versions, with_versions};
 use self::stories::{
     CLEANED, CLEANED_ONCE, CONFIGURATIONS, CONVERSIONS, DIFFERENCES, EMPTIED, PLUGINS, POLICIES,
     WEBHOOKS,
@@ -61,11 +61,12 @@ async fn tell(name: &str) -> (usize, Vec<(usize, String)>) {
         let calls = step["webhookCalls"].as_array().cloned().unwrap_or_default();
         conversion::before(&service, name, at).await;
         let prepares = step["setup"] == true || name == "webhook/configurations";
-        // A binding follows its policy.
+        // A binding follows its policy, a policy what was made for it.
         let before = at.checked_sub(1).map(|before| &steps[before]);
         let goes_on = before.is_some_and(|before| {
             let path = before["request"]["path"].as_str().unwrap();
-            before["setup"] == true && path.contains("admissionpolic")
+            let is_part = path.contains("admissionpolic") || name == "policy/mutating";
+            before["setup"] == true && is_part
         });
         let is_cleaned = CLEANED.contains(&name) || (name, at) == CLEANED_ONCE;
         if is_cleaned && prepares && !goes_on && step["request"]["method"] == "POST" {
@@ -170,23 +171,6 @@ fn notes(server: &Server, step: &Value) -> Option<String> {
     let last = server.journal().records().into_iter().rfind(clients);
     let found = last.unwrap().annotations;
     (wanted != found).then(|| format!("notes\n  wanted {wanted:?}\n  found  {found:?}"))
-}
-
-/// A request with the versions of here.
-fn with_versions(request: &Value, known: &HashMap<String, String>) -> Value {
-    let mut request = request.clone();
-    let path = request["path"].as_str().unwrap();
-    if let Some((before, after)) = path.split_once("resourceVersion=") {
-        let (was, rest) = after.split_once('&').unwrap_or((after, ""));
-        if let Some(is) = known.get(was) {
-            request["path"] = Value::from(format!("{before}resourceVersion={is}&{rest}"));
-        }
-    }
-    let was = request["body"]["metadata"]["resourceVersion"].as_str();
-    if let Some(is) = was.and_then(|was| known.get(was)) {
-        request["body"]["metadata"]["resourceVersion"] = Value::from(is.as_str());
-    }
-    request
 }
 
 type Reply = (u16, Vec<String>, Value);

@@ -78,6 +78,23 @@ pub(super) fn versions(recorded: &Value, here: &Value, known: &mut HashMap<Strin
     }
 }
 
+/// A request with the versions of here.
+pub(super) fn with_versions(request: &Value, known: &HashMap<String, String>) -> Value {
+    let mut request = request.clone();
+    let path = request["path"].as_str().unwrap();
+    if let Some((before, after)) = path.split_once("resourceVersion=") {
+        let (was, rest) = after.split_once('&').unwrap_or((after, ""));
+        if let Some(is) = known.get(was) {
+            request["path"] = Value::from(format!("{before}resourceVersion={is}&{rest}"));
+        }
+    }
+    let was = request["body"]["metadata"]["resourceVersion"].as_str();
+    if let Some(is) = was.and_then(|was| known.get(was)) {
+        request["body"]["metadata"]["resourceVersion"] = Value::from(is.as_str());
+    }
+    request
+}
+
 /// A value in which everything that differs from run to run is alike.
 pub(super) fn normal(hook: &Hook, value: &Value) -> Value {
     static UID: OnceLock<Regex> = OnceLock::new();

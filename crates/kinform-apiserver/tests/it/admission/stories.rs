@@ -20,6 +20,11 @@ pub(super) const DIFFERENCES: &[(&str, &[usize], &str)] = &[
     ),
     ("policy/definitions", &[51], "the age of the policy"),
     (
+        "policy/mutating",
+        &[13],
+        "the value of another type is not shown",
+    ),
+    (
         "policy/validating",
         &[10],
         "the recorder's delete of the objects was still refused by the policy",
@@ -83,8 +88,8 @@ pub(super) const DIFFERENCES: &[(&str, &[usize], &str)] = &[
     ),
     (
         "webhook/exempt",
-        &[5, 6, 11, 18],
-        "not yet: mutating policies",
+        &[11],
+        "the recorded API service is the server's own here",
     ),
     (
         "webhook/exempt",
@@ -160,7 +165,12 @@ pub(super) const WEBHOOKS: [&str; 17] = [
 ];
 
 /// The stories of policies.
-pub(super) const POLICIES: [&str; 3] = ["policy/definitions", "policy/params", "policy/validating"];
+pub(super) const POLICIES: [&str; 4] = [
+    "policy/definitions",
+    "policy/mutating",
+    "policy/params",
+    "policy/validating",
+];
 
 /// The stories of conversion between versions.
 pub(super) const CONVERSIONS: [&str; 4] = [
@@ -182,7 +192,8 @@ pub(super) const PLUGINS: [&str; 7] = [
 ];
 
 /// Stories between whose steps the recorder removed its configurations.
-pub(super) const CLEANED: [&str; 7] = [
+pub(super) const CLEANED: [&str; 8] = [
+    "policy/mutating",
     "policy/params",
     "policy/validating",
     "webhook/configurations",
@@ -196,13 +207,16 @@ pub(super) const CLEANED: [&str; 7] = [
 pub(super) const CLEANED_ONCE: (&str, usize) = ("webhook/custom", 31);
 
 /// Stories in which the recorder removed objects, too, and their resource.
-pub(super) const EMPTIED: [(&str, &str); 3] = [
+pub(super) const EMPTIED: [(&str, &str); 4] = [
+    ("policy/mutating", "configmaps"),
     ("policy/params", "secrets"),
     ("policy/validating", "configmaps"),
     ("webhook/match-conditions", "configmaps"),
 ];
 
-pub(super) const CONFIGURATIONS: [&str; 4] = [
+pub(super) const CONFIGURATIONS: [&str; 6] = [
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
     "mutatingwebhookconfigurations",
     "validatingadmissionpolicies",
     "validatingadmissionpolicybindings",

@@ -54,7 +54,7 @@ const FOLDERS: [(&str, &str); 21] = [
     ),
     (
         "admission/policy",
-        "steps of stories about validating policies, their bindings and parameters",
+        "steps of stories about admission policies, their bindings and parameters",
     ),
     (
         "admission/conversion",

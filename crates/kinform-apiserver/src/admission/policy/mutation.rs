@@ -1,0 +1,258 @@
+//! The mutations of a policy.
+//!
+//! ```text
+//! object ──each policy, binding, parameter, mutation──▶ object | 403
+//! ```
+//!
+//! Each mutation sees the object as those before it left it. A test of a JSON patch that fails skips
+//! its mutation. Changes belong to no manager: owners were recorded before.
+//!
+//! BOUND: two rounds of a policy for one object; the cost of each binding and parameter.
+//!
+//! Upstream: `kubernetes/apiserver:pkg/admission/plugin/policy/mutating/{dispatcher,plugin}.go`,
+//! `pkg/admission/plugin/policy/mutating/patch`.
+
+use std::sync::Arc;
+
+use kinform_api::{GroupResource, Status, StatusCause};
+use serde_json::Value;
+
+use super::params;
+use super::stored::{Binding, Failure, Mutation, Policies, Policy, Reinvocation};
+use crate::admission::cel::{BINDING, Evaluation, Failure as Failed, Verdict, to_json};
+use crate::admission::matching::{self, Match};
+use crate::admission::round::Round;
+use crate::admission::{Objects, Question};
+use crate::object::json_patch::{self, Misfit, Operation};
+use crate::object::part::Part;
+use crate::ownership::partial;
+
+/// The reply's reason for a policy or a binding that is not configured; others have `Invalid`.
+const FORBIDDEN: &str = "Forbidden";
+const INVALID: &str = "Invalid";
+
+/// The mutating policies of one question.
+#[derive(Debug)]
+pub(in crate::admission) struct Mutating {
+    policies: Arc<Policies>,
+    /// For each policy that was asked: the changes that were made until its answer.
+    asked: Vec<Option<usize>>,
+}
+
+/// The error of a binding.
+#[derive(Debug)]
+struct Refusal {
+    reason: &'static str,
+    why: String,
+}
+
+impl Refusal {
+    fn invalid(why: impl Into<String>) -> Self {
+        Self {
+            reason: INVALID,
+            why: why.into(),
+        }
+    }
+}
+
+impl Mutating {
+    pub(in crate::admission) fn of(question: &Question<'_>) -> Self {
+        let policies = Policies::of(question.state);
+        Self {
+            asked: vec![None; policies.mutating.len()],
+            policies,
+        }
+    }
+
+    /// Asks the policies in one round of the chain.
+    ///
+    /// # Errors
+    /// 403 for the first error that a policy does not pass over.
+    pub(in crate::admission) async fn ask(
+        &mut self,
+        question: &Question<'_>,
+        (object, old): (&mut Value, Option<&Value>),
+        round: &mut Round,
+    ) -> Result<(), Box<Status>> {
+        // Deletes are not asked about.
+        if object.is_null() {
+            return Ok(());
+        }
+        for (policy, asked) in self.policies.mutating.iter().zip(&mut self.asked) {
+            if !round.is_due(*asked, policy.reinvocation == Reinvocation::IfNeeded) {
+                continue;
+            }
+            let objects = Objects {
+                object: Some(&*object),
+                old,
+            };
+            let Some(matched) = matching::of(question, &policy.constraints, objects) else {
+                continue;
+            };
+            let next = mutated(question, (policy, &matched), objects).await?;
+            if let Some(next) = next.filter(|next| next != object) {
+                round.changes += 1;
+                *object = next;
+            }
+            *asked = Some(round.changes);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the object as a policy leaves it.
+async fn mutated(
+    question: &Question<'_>,
+    (policy, matched): (&Policy, &Match),
+    objects: Objects<'_>,
+) -> Result<Option<Value>, Box<Status>> {
+    let kind = match policy.param_kind(question.state) {
+        Ok(kind) => kind,
+        Err(why) => {
+            let why = format!("failed to configure policy: {why}");
+            let reason = FORBIDDEN;
+            pass_over(question, (policy, None), Refusal { reason, why })?;
+            return Ok(None);
+        }
+    };
+    let seen = matched.objects(question, objects).await?;
+    let Some(mut object) = seen.of().object.cloned() else {
+        return Ok(None);
+    };
+    for binding in &policy.bindings {
+        if matching::of(question, &binding.constraints, objects).is_none() {
+            continue;
+        }
+        let params = match params::of(question, kind.as_deref(), binding) {
+            Ok(params) => params,
+            Err(why) => {
+                let why = format!("failed to configure binding: {why}");
+                let reason = FORBIDDEN;
+                pass_over(question, (policy, Some(binding)), Refusal { reason, why })?;
+                continue;
+            }
+        };
+        for param in &params {
+            let objects = Objects {
+                object: Some(&object),
+                old: seen.of().old,
+            };
+            match apply_all(question, (policy, matched), objects, param.as_ref()) {
+                Ok(next) => object = next.unwrap_or(object),
+                Err(refusal) => pass_over(question, (policy, Some(binding)), refusal)?,
+            }
+        }
+    }
+    matched.back(question, object).await.map(Some)
+}
+
+/// Applies the mutations of a policy for one parameter. Returns the object if it was changed.
+fn apply_all(
+    question: &Question<'_>,
+    (policy, matched): (&Policy, &Match),
+    objects: Objects<'_>,
+    param: Option<&Value>,
+) -> Result<Option<Value>, Refusal> {
+    let evaluation_of = |object: &Value| {
+        let objects = Objects {
+            object: Some(object),
+            ..objects
+        };
+        let mut evaluation = Evaluation::new(question, &matched.resource, objects);
+        evaluation.begin(param);
+        evaluation
+    };
+    let Some(object) = objects.object else {
+        return Ok(None);
+    };
+    let mut evaluation = evaluation_of(object);
+    match policy.conditions.evaluate(&evaluation) {
+        Verdict::Asked => {}
+        Verdict::Skipped => return Ok(None),
+        Verdict::Failed(why) => return Err(Refusal::invalid(why)),
+    }
+    let mut budget = BINDING;
+    let mut changed: Option<Value> = None;
+    for mutation in &policy.mutations {
+        if let Some(changed) = &changed {
+            evaluation = evaluation_of(changed);
+        }
+        let (Mutation::Apply(expression) | Mutation::Patch(expression)) = mutation;
+        let ran = evaluation.run(expression, &policy.variables, &mut budget);
+        let made = ran.map_err(|failed| match failed {
+            Failed::Error(why) => Refusal::invalid(why),
+            Failed::OutOfBudget => Refusal::invalid(
+                "validation failed due to running out of cost budget, no further validation rules \
+                 will be run",
+            ),
+        })?;
+        let made =
+            to_json(&made).ok_or_else(|| Refusal::invalid("the result has no form in JSON"))?;
+        let object = changed.as_ref().unwrap_or(object);
+        let next = match mutation {
+            Mutation::Apply(_) => {
+                let part = match question.subresource {
+                    "scale" => Part::Scale,
+                    _ => Part::Main,
+                };
+                let merged = partial::merged((&matched.resource, part), object, made);
+                let merged = merged.map_err(|why| format!("error applying patch: {why}"));
+                Some(merged.map_err(Refusal::invalid)?)
+            }
+            Mutation::Patch(_) => patched(question, object, made).map_err(Refusal::invalid)?,
+        };
+        changed = next.or(changed);
+    }
+    Ok(changed)
+}
+
+/// Applies a JSON patch. Returns `None` if one of its tests fails.
+fn patched(
+    question: &Question<'_>,
+    object: &Value,
+    operations: Value,
+) -> Result<Option<Value>, String> {
+    let operations: Vec<Operation> =
+        serde_json::from_value(operations).map_err(|why| format!("JSON Patch: {why}"))?;
+    if operations.len() > json_patch::MAX_OPERATIONS {
+        return Err("JSON Patch: too many operations".to_owned());
+    }
+    let mut object = object.clone();
+    match json_patch::apply(&mut object, operations, question.meter) {
+        Ok(()) => Ok(Some(object)),
+        Err(Misfit::Operation(why)) if why.ends_with("test failed") => Ok(None),
+        Err(Misfit::Operation(why)) => Err(format!("JSON Patch: {why}")),
+        Err(Misfit::Copies) => Err("JSON Patch: the copies are too large".to_owned()),
+        Err(Misfit::Request(status)) => Err(status.message),
+    }
+}
+
+/// Passes over an error, if the policy says so.
+///
+/// # Errors
+/// The reply to a refused request.
+fn pass_over(
+    question: &Question<'_>,
+    (policy, binding): (&Policy, Option<&Binding>),
+    refusal: Refusal,
+) -> Result<(), Box<Status>> {
+    if policy.failure == Failure::Ignore {
+        return Ok(());
+    }
+    let (name, why) = (&policy.name, &refusal.why);
+    let message = match binding {
+        Some(Binding { name: binding, .. }) => {
+            format!("policy '{name}' with binding '{binding}' denied request: {why}")
+        }
+        None => format!("policy '{name}' denied request: {why}"),
+    };
+    let resource = question.resource;
+    let resource = GroupResource::new(&*resource.group, &*resource.plural);
+    let mut status = Status::forbidden(&resource, question.name, &message);
+    status.message.clone_from(&message);
+    refusal.reason.clone_into(&mut status.reason);
+    Err(Box::new(status.with_cause(StatusCause {
+        message,
+        ..StatusCause::default()
+    })))
+}
