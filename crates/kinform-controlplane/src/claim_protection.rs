@@ -57,7 +57,7 @@ pub(crate) fn controller(frame: &Frame) -> Result<Reconciler, Error> {
 }
 
 /// The keys of the claims that a pod mounts.
-fn claims_of(pod: &Pod) -> impl Iterator<Item = ObjectKey> {
+pub(crate) fn claims_of(pod: &Pod) -> impl Iterator<Item = ObjectKey> {
     let namespace = pod.metadata.namespace.as_deref();
     let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref());
     let volumes = volumes.unwrap_or_default().iter();

@@ -52,6 +52,7 @@ mod selector;
 mod share;
 mod stateful_set;
 mod ttl_after_finished;
+mod volumes;
 mod writer;
 
 pub use crate::plane::{ControlPlane, users};

@@ -20,7 +20,7 @@ use crate::registry::{ControllerName, Selection};
 use crate::scheduler::WithoutNodes;
 use crate::{
     claim_protection, cron_job, daemon_set, deployment, disruption, endpoint_slice, endpoints, job,
-    kubelet, replica_set, scheduler, stateful_set, ttl_after_finished,
+    kubelet, replica_set, scheduler, stateful_set, ttl_after_finished, volumes,
 };
 
 /// The time in which informers must have their first lists.
@@ -43,6 +43,7 @@ pub fn users() -> &'static [&'static str] {
         "system:serviceaccount:kube-system:endpointslice-controller",
         "system:serviceaccount:kube-system:endpointslicemirroring-controller",
         "system:serviceaccount:kube-system:job-controller",
+        "system:serviceaccount:kube-system:persistent-volume-binder",
         "system:serviceaccount:kube-system:pvc-protection-controller",
         "system:serviceaccount:kube-system:replicaset-controller",
         "system:serviceaccount:kube-system:statefulset-controller",
@@ -116,6 +117,12 @@ impl ControlPlane {
                 let events = self.events_of("daemon-set-controller", "daemonset-controller");
                 self.reconcilers
                     .push(daemon_set::controller(&frame, events)?);
+            }
+            ControllerName::VolumeBinder => {
+                let events =
+                    self.events_of("persistent-volume-binder", "persistentvolume-controller");
+                self.reconcilers
+                    .extend(volumes::controllers(&frame, events)?);
             }
             ControllerName::ClaimProtection => {
                 self.reconcilers.push(claim_protection::controller(&frame)?);

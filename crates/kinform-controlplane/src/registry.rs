@@ -23,6 +23,8 @@ pub enum ControllerName {
     Job,
     /// Keeps a pod of a DaemonSet on every node that wants one.
     DaemonSet,
+    /// Binds PersistentVolumeClaims and PersistentVolumes.
+    VolumeBinder,
     /// Lets deleted PersistentVolumeClaims go when no pod uses them.
     ClaimProtection,
     /// Starts the Jobs of CronJobs.
@@ -45,12 +47,13 @@ pub enum ControllerName {
 
 impl ControllerName {
     /// All controllers.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Deployment,
         Self::ReplicaSet,
         Self::StatefulSet,
         Self::Job,
         Self::DaemonSet,
+        Self::VolumeBinder,
         Self::ClaimProtection,
         Self::CronJob,
         Self::TtlAfterFinished,
@@ -71,6 +74,7 @@ impl ControllerName {
             Self::StatefulSet => "statefulset",
             Self::Job => "job",
             Self::DaemonSet => "daemonset",
+            Self::VolumeBinder => "persistentvolume-binder",
             Self::ClaimProtection => "claimprotection",
             Self::CronJob => "cronjob",
             Self::TtlAfterFinished => "ttl-after-finished",

@@ -15,7 +15,7 @@
 mod choice;
 pub(crate) mod fit;
 mod ledger;
-mod quantity;
+pub(crate) mod quantity;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

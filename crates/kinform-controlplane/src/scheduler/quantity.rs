@@ -7,7 +7,7 @@
 //! Upstream counterpart: `apimachinery:pkg/api/resource`. The server has validated what is read here.
 
 /// The quantity in thousandths, rounded up; 0 if it cannot be read.
-pub(super) fn milli(text: &str) -> i128 {
+pub(crate) fn milli(text: &str) -> i128 {
     let digits = text
         .find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-'))
         .unwrap_or(text.len());
