@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
+use kinform_apiserver::{Fault, FaultRule};
+use kinform_testkit::{Loss, TestServer};
 use kube_client::Api;
 use kube_client::api::{ApiResource, DeleteParams};
 use serde_json::{Value, json};
@@ -117,7 +119,9 @@ async fn a_job_that_fails_waits_before_it_tries_again() {
 // As recorded: two indexes at once.
 #[tokio::test(start_paused = true)]
 async fn each_pod_of_an_indexed_job_knows_its_index() {
-    let api = start().await;
+    // Without lag, both pods end within the time in which changes are gathered.
+    let api = TestServer::start().in_process().without_lag();
+    let api = api.with_controllers().await.unwrap();
     let since = version(&api).await;
     let changes = json!({"completionMode": "Indexed", "completions": 2, "parallelism": 2});
     api.create(&job("indexed", json!({}), changes))
@@ -395,4 +399,67 @@ async fn a_wide_job_completes_whatever_order_its_pods_end_in() {
     let created = pods.iter().filter(|(_, kind, _)| kind == "ADDED").count();
     assert_eq!(created, 40, "each index had one pod");
     api.stop().await;
+}
+
+/// The pods that were created since a version.
+async fn created(api: &TestServer, since: &str) -> usize {
+    let pods = history(api, &ApiResource::erase::<Pod>(&()), since).await;
+    pods.iter().filter(|(_, kind, _)| kind == "ADDED").count()
+}
+
+fn counts(job: &Job) -> (Option<i32>, Option<i32>) {
+    let status = job.status.clone().unwrap_or_default();
+    (status.succeeded, status.failed)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_counts_no_pod_twice() {
+    for verb in ["create", "update", "patch"] {
+        for nth in 1..=5 {
+            let api = start().await;
+            let since = version(&api).await;
+            let lost = FaultRule::new(Fault::LoseReply).on_verb(verb);
+            api.server().faults().inject(lost.from_nth(nth));
+            let changes = json!({"completions": 4, "parallelism": 2});
+            let script = json!({"kinform.dev/exit-after": "1s"});
+            // The first reply that is lost may be the test's own.
+            drop(api.create(&job("lossy", script, changes)).await);
+            // A Job with a write of unknown outcome is held back for up to 30 s.
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            let done = until(&api, "lossy", "Complete").await;
+            assert_eq!(counts(&done), (Some(4), None), "{verb} {nth}");
+            assert_eq!(created(&api, &since).await, 4, "{verb} {nth}");
+            api.stop().await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_goes_on_after_a_restart() {
+    let api = start().await;
+    let changes = json!({"completions": 4, "parallelism": 2});
+    let script = json!({"kinform.dev/exit-after": "5s"});
+    api.create(&job("long", script, changes)).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(pods_of(&api, "long").await.len(), 2);
+    let api = api.restart(Loss::History).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let done = until(&api, "long", "Complete").await;
+    assert_eq!(counts(&done), (Some(4), None));
+    assert_eq!(pods_of(&api, "long").await.len(), 4);
+    api.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_completes_over_sockets() {
+    let lived = async {
+        let api = TestServer::start().with_controllers().await.unwrap();
+        let changes = json!({"completions": 20, "parallelism": 5});
+        api.create(&job("quick", json!({}), changes)).await.unwrap();
+        let done = until(&api, "quick", "Complete").await;
+        assert_eq!(counts(&done), (Some(20), None));
+        api.stop().await;
+    };
+    let limit = Duration::from_secs(30);
+    assert!(tokio::time::timeout(limit, lived).await.is_ok());
 }
