@@ -144,6 +144,31 @@ pub(super) fn release_definition(state: &Arc<State>, resource: &ResourceInfo) {
     }
 }
 
+/// Adds the version of a resource to those in which its objects are stored, if it is another one.
+pub(super) fn keep_version(state: &Arc<State>, resource: &ResourceInfo) {
+    let Some((_, stored)) = resource.conversion() else {
+        return;
+    };
+    if !stored.is_only || stored.now == resource.version {
+        return;
+    }
+    let shelf = state.store.shelf(DEFINITIONS);
+    let name = format!("{}.{}", resource.plural, resource.group);
+    for _ in 0..TRIES {
+        let Some(current) = state.store.get(shelf, &name) else {
+            return;
+        };
+        let mut next = current.value();
+        let versions = next.pointer_mut("/status/storedVersions");
+        if let Some(versions) = versions.and_then(Value::as_array_mut) {
+            versions.push(Value::from(resource.version.as_str()));
+        }
+        if put(state, shelf, next, &current) {
+            return settle_definitions(state);
+        }
+    }
+}
+
 fn shelf_of(store: &Store, definition: &Value) -> Shelf {
     let group = text(definition, &["spec", "group"]);
     store.shelf(&shelf_name(

@@ -6,7 +6,7 @@
 //!
 //! A dump may contain fields that a client could not write: uid, creation, status, owners by uid,
 //! pending deletions. Only the version is this server's. The fields are those of the kind; no
-//! defaults are applied.
+//! defaults are applied. An object that a webhook would convert is stored in the version that it has.
 //!
 //! Upstream: none; `etcdctl snapshot restore` is the nearest.
 
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::follow;
 use crate::budget::Meter;
-use crate::controllers::garbage;
+use crate::controllers::{definitions, garbage};
 use crate::object::part::Part;
 use crate::object::text;
 use crate::state::State;
@@ -65,6 +65,7 @@ pub(crate) fn restore(state: &Arc<State>, object: Value) -> Result<(), Box<Statu
     if !state.keeps_inert {
         inert::refuse(resource, &object)?;
     }
+    definitions::keep_version(state, resource);
     let draft = Draft::new(&resource.fields, resource.to_stored(object))
         .ok_or_else(|| bad_request("the object has no name".to_owned()))?;
     let stored = state.store.put(resource.shelf, draft, Expect::Any);

@@ -439,3 +439,21 @@ async fn a_changed_definition_is_converted_by_its_new_webhook_and_a_deleted_one_
     assert_eq!(watch.next().await.unwrap()["type"], "DELETED");
     assert!(watch.next().await.is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_object_of_a_dump_keeps_its_version_and_asks_no_webhook() {
+    let (server, service, hook) = cups().await;
+    let object = json!({"apiVersion": "example.com/v2", "kind": "Cup", "metadata": {
+        "name": "old", "namespace": "a", "uid": "u"}, "spec": {"size": 3}});
+    server.restore(object).unwrap();
+    assert_eq!(hook.calls(), 0);
+    let definition = format!("{DEFINITIONS}/cups.example.com");
+    let (_, definition) = get(&service, &definition).await;
+    assert_eq!(definition["status"]["storedVersions"], json!(["v1", "v2"]));
+    let (_, seen) = get(&service, &format!("{}/old", objects("v2"))).await;
+    assert_eq!((&seen["spec"]["size"], hook.calls()), (&json!(3), 0));
+    let (_, seen) = get(&service, &format!("{}/old", objects("v1"))).await;
+    assert_eq!(seen["spec"]["size"], "xxx");
+    let (_, list) = get(&service, &objects("v1")).await;
+    assert_eq!(sizes(&list), [json!("xxx")]);
+}

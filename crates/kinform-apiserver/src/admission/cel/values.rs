@@ -15,6 +15,9 @@ use kube_cel::cel::Value as CelValue;
 use kube_cel::cel::objects::Key;
 use serde_json::Value;
 
+/// BOUND: the depth of a result, so that an object with it can be parsed again (128).
+const MAX_DEPTH: usize = 100;
+
 /// A value without a schema.
 pub(super) fn of(value: &Value) -> CelValue {
     match value {
@@ -36,8 +39,13 @@ pub(super) fn of(value: &Value) -> CelValue {
     }
 }
 
-/// The form of a value in JSON; `None` if it has none. The cost of its expression bounds its depth.
+/// The form of a value in JSON; `None` if it has none, or is too deep.
 pub(crate) fn to_json(value: &CelValue) -> Option<Value> {
+    json_at(value, MAX_DEPTH)
+}
+
+fn json_at(value: &CelValue, depth: usize) -> Option<Value> {
+    let below = depth.checked_sub(1)?;
     Some(match value {
         CelValue::Null => Value::Null,
         CelValue::Bool(value) => Value::from(*value),
@@ -46,16 +54,35 @@ pub(crate) fn to_json(value: &CelValue) -> Option<Value> {
         CelValue::Float(number) => Value::from(*number),
         CelValue::String(text) => Value::from(text.as_str()),
         CelValue::Bytes(bytes) => Value::from(STANDARD.encode(bytes.as_slice())),
-        CelValue::List(items) => items.iter().map(to_json).collect::<Option<_>>()?,
+        CelValue::List(items) => {
+            let items = items.iter().map(|item| json_at(item, below));
+            items.collect::<Option<_>>()?
+        }
         CelValue::Map(map) => {
             let members = map.map.iter().map(|(key, value)| {
                 let Key::String(name) = key else {
                     return None;
                 };
-                Some((name.as_str().to_owned(), to_json(value)?))
+                Some((name.as_str().to_owned(), json_at(value, below)?))
             });
             Value::Object(members.collect::<Option<_>>()?)
         }
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_read_again_unless_it_is_too_deep() {
+        let value = serde_json::json!({"a": [1, 1.5, "x", null, true, {"b": {}}]});
+        assert_eq!(to_json(&of(&value)), Some(value));
+        let mut deep = CelValue::Null;
+        for _ in 0..2 * MAX_DEPTH {
+            deep = CelValue::List(Arc::new(vec![deep]));
+        }
+        assert_eq!(to_json(&deep), None);
+    }
 }
