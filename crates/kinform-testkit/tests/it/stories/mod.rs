@@ -305,10 +305,16 @@ async fn services_and_pods_live_as_they_were_recorded() {
 
 #[tokio::test(start_paused = true)]
 async fn sets_live_as_they_were_recorded() {
-    check(&["statefulset", "statefulset-parallel"]).await;
+    check(&[
+        "statefulset",
+        "statefulset-parallel",
+        "daemonset",
+        "volumes",
+    ])
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn jobs_live_as_they_were_recorded() {
-    check(&["job", "job-failing", "job-kinds"]).await;
+    check(&["job", "job-failing", "job-kinds", "cronjob", "disruption"]).await;
 }
