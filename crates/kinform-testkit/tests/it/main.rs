@@ -4,6 +4,7 @@
 
 mod audit;
 mod controllers;
+mod preemption;
 mod rounds;
 mod server;
 mod sets;
