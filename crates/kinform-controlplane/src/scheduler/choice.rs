@@ -14,26 +14,32 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
+use kinform::ObjectKey;
 
 use super::fit::{matches_term, name, refusals, taints, tolerates};
-use super::ledger::{Ledger, requests};
+use super::ledger::{Ledger, priority, requests};
+use super::preempt::{Outcome, Preemption, preempt};
 
 /// The result of a decision.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Choice {
     Node(String),
+    /// No node fits, and these pods go; this is the message.
+    Preempt(Preemption, String),
+    /// Pods that it preempted are still on their way out.
+    Wait,
     /// No node fits; this is why.
     Unschedulable(String),
 }
 
 /// Chooses a node for a pod.
-pub(super) fn choose(pod: &Pod, nodes: &[Arc<Node>], ledger: &Ledger) -> Choice {
+pub(super) fn choose(key: &ObjectKey, pod: &Pod, nodes: &[Arc<Node>], ledger: &Ledger) -> Choice {
     let requests = requests(pod);
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     let mut best = None;
     for node in nodes {
-        let taken = ledger.taken(name(node));
-        let refused = refusals(pod, &requests, node, taken);
+        let taken = ledger.taken_for(name(node), key, priority(pod));
+        let refused = refusals(pod, &requests, node, taken.as_deref());
         if !refused.is_empty() {
             for reason in refused {
                 *reasons.entry(reason).or_default() += 1;
@@ -51,9 +57,24 @@ pub(super) fn choose(pod: &Pod, nodes: &[Arc<Node>], ledger: &Ledger) -> Choice 
             best = Some(rank);
         }
     }
-    match best {
-        Some((.., node)) => Choice::Node(node.to_owned()),
-        None => Choice::Unschedulable(message(nodes.len(), &reasons)),
+    if let Some((.., node)) = best {
+        return Choice::Node(node.to_owned());
+    }
+    if nodes.is_empty() {
+        return Choice::Unschedulable("no nodes available to schedule pods".to_owned());
+    }
+    let message = |preemption: &str| message(nodes.len(), &reasons, preemption);
+    match preempt(key, pod, &requests, nodes, ledger) {
+        Outcome::Preempt(preemption) => {
+            let (node, count) = (&preemption.node, preemption.victims.len());
+            let found = format!(
+                "found a potential placement for pod on node {node}, preempting {count} victims"
+            );
+            let message = message(&found);
+            Choice::Preempt(preemption, message)
+        }
+        Outcome::Wait => Choice::Wait,
+        Outcome::Refuse(why) => Choice::Unschedulable(message(&why)),
     }
 }
 
@@ -82,25 +103,18 @@ fn soft_taints(pod: &Pod, node: &Node) -> usize {
 }
 
 /// The message for a pod that fits nowhere.
-fn message(nodes: usize, reasons: &BTreeMap<String, usize>) -> String {
-    if nodes == 0 {
-        return "no nodes available to schedule pods".to_owned();
-    }
+fn message(nodes: usize, reasons: &BTreeMap<String, usize>, preemption: &str) -> String {
     let mut counted: Vec<String> = reasons
         .iter()
         .map(|(reason, count)| format!("{count} {reason}"))
         .collect();
     counted.sort();
     let counted = counted.join(", ");
-    let preemption = format!(
-        "preemption: 0/{nodes} nodes are available: {nodes} Preemption is not helpful for scheduling."
-    );
-    format!("0/{nodes} nodes are available: {counted}. {preemption}")
+    format!("0/{nodes} nodes are available: {counted}. preemption: {preemption}")
 }
 
 #[cfg(test)]
 mod tests {
-    use kinform::ObjectKey;
     use serde_json::{Value, json};
 
     use super::*;
@@ -116,6 +130,10 @@ mod tests {
         names.iter().map(node).collect()
     }
 
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::new(Some("x"), name)
+    }
+
     fn pod(spec: Value) -> Pod {
         serde_json::from_value(json!({"metadata": {"name": "p"}, "spec": spec})).unwrap()
     }
@@ -126,10 +144,10 @@ mod tests {
         let pod = pod(json!({"containers": []}));
         let mut chosen = Vec::new();
         for index in 0..4 {
-            let Choice::Node(node) = choose(&pod, &nodes, &ledger) else {
+            let Choice::Node(node) = choose(&key("p"), &pod, &nodes, &ledger) else {
                 panic!("no node");
             };
-            ledger.assume(&ObjectKey::new(Some("x"), &index.to_string()), &pod, &node);
+            ledger.assume(&key(&index.to_string()), &pod, &node);
             chosen.push(node);
         }
         assert_eq!(chosen, ["a", "b", "a", "b"]);
@@ -142,7 +160,12 @@ mod tests {
                 "matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}],
             }}],
         }}});
-        let chosen = choose(&pod(prefers), &nodes(&["a", "b"]), &Ledger::default());
+        let chosen = choose(
+            &key("p"),
+            &pod(prefers),
+            &nodes(&["a", "b"]),
+            &Ledger::default(),
+        );
         assert_eq!(chosen, Choice::Node("b".to_owned()));
     }
 
@@ -153,7 +176,7 @@ mod tests {
         ]}));
         let expected = "0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are \
                         available: 2 Preemption is not helpful for scheduling.";
-        let chosen = choose(&big, &nodes(&["a", "b"]), &Ledger::default());
+        let chosen = choose(&key("p"), &big, &nodes(&["a", "b"]), &Ledger::default());
         assert_eq!(chosen, Choice::Unschedulable(expected.to_owned()));
     }
 }

@@ -3,17 +3,20 @@
 //! ```text
 //! pods as watched ─┐
 //! bindings decided ┴─▶ Ledger: node → (requests, pods)
+//! preemptions ──▶ nominations: room on a node that others of lower priority do not get
 //! ```
 //!
 //! INVARIANT: the sums of a node are those of its entries.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use kinform::ObjectKey;
 
 use super::quantity::milli;
-use crate::pods::{is_finished, node as node_of};
+use crate::pods::{is_finished, is_terminating, node as node_of};
 
 /// Requests by resource, in thousandths.
 pub(super) type Requests = BTreeMap<String, i128>;
@@ -23,6 +26,28 @@ pub(super) type Requests = BTreeMap<String, i128>;
 pub(super) struct Ledger {
     pods: HashMap<ObjectKey, Entry>,
     nodes: HashMap<String, Taken>,
+    /// The number of pods of each priority.
+    priorities: BTreeMap<i64, usize>,
+    // BOUND: pods that preempted others and are not bound yet.
+    nominations: HashMap<ObjectKey, Nomination>,
+}
+
+/// The room that is kept for a pod which preempted others.
+#[derive(Debug)]
+struct Nomination {
+    node: String,
+    priority: i64,
+    requests: Requests,
+}
+
+/// A pod on a node, as preemption sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held<'l> {
+    pub(super) key: &'l ObjectKey,
+    pub(super) priority: i64,
+    pub(super) since: Option<Timestamp>,
+    pub(super) is_ending: bool,
+    pub(super) requests: &'l Requests,
 }
 
 #[derive(Debug)]
@@ -31,6 +56,9 @@ struct Entry {
     node: String,
     requests: Requests,
     basis: Basis,
+    priority: i64,
+    since: Option<Timestamp>,
+    is_ending: bool,
 }
 
 /// The origin of an entry.
@@ -43,10 +71,28 @@ enum Basis {
 }
 
 /// The part of a node that is taken.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Taken {
     pub(super) pods: usize,
     pub(super) requests: Requests,
+}
+
+impl Taken {
+    /// Counts one more pod.
+    pub(super) fn add(&mut self, requests: &Requests) {
+        self.pods += 1;
+        for (resource, amount) in requests {
+            *self.requests.entry(resource.clone()).or_default() += amount;
+        }
+    }
+
+    /// Counts one pod less.
+    pub(super) fn remove(&mut self, requests: &Requests) {
+        self.pods -= 1;
+        for (resource, amount) in requests {
+            *self.requests.entry(resource.clone()).or_default() -= amount;
+        }
+    }
 }
 
 impl Ledger {
@@ -63,7 +109,11 @@ impl Ledger {
         let known = self.pods.get(key);
         let is_same = known.is_some_and(|known| known.node == node && known.uid == uid(pod));
         match self.pods.get_mut(key).filter(|_| is_same) {
-            Some(known) => known.basis = Basis::Seen,
+            Some(known) => {
+                known.basis = Basis::Seen;
+                // A decision of this process may be ahead of the cache.
+                known.is_ending |= is_terminating(pod);
+            }
             None => self.enter(key, pod, (node, Basis::Seen)),
         }
         false
@@ -92,14 +142,18 @@ impl Ledger {
 
     /// Removes a pod. Returns whether it had a node.
     pub(super) fn remove(&mut self, key: &ObjectKey) -> bool {
+        let was_nominated = self.nominations.remove(key).is_some();
         let Some(entry) = self.pods.remove(key) else {
-            return false;
+            return was_nominated;
         };
-        if let Some(taken) = self.nodes.get_mut(&entry.node) {
-            taken.pods -= 1;
-            for (resource, amount) in &entry.requests {
-                *taken.requests.entry(resource.clone()).or_default() -= amount;
+        if let Some(count) = self.priorities.get_mut(&entry.priority) {
+            *count -= 1;
+            if *count == 0 {
+                self.priorities.remove(&entry.priority);
             }
+        }
+        if let Some(taken) = self.nodes.get_mut(&entry.node) {
+            taken.remove(&entry.requests);
             if taken.pods == 0 {
                 self.nodes.remove(&entry.node);
             }
@@ -112,22 +166,98 @@ impl Ledger {
         self.nodes.get(node)
     }
 
+    /// The part of a node that is taken for this pod: with the room that is kept for others whose
+    /// priority is not lower.
+    pub(super) fn taken_for(
+        &self,
+        node: &str,
+        key: &ObjectKey,
+        priority: i64,
+    ) -> Option<Cow<'_, Taken>> {
+        let taken = self.taken(node);
+        let mut kept = self.nominations.iter().filter(|(other, nomination)| {
+            nomination.node == node && nomination.priority >= priority && *other != key
+        });
+        let Some(first) = kept.next() else {
+            return taken.map(Cow::Borrowed);
+        };
+        let mut sum = taken.cloned().unwrap_or_default();
+        for (_, nomination) in [first].into_iter().chain(kept) {
+            sum.add(&nomination.requests);
+        }
+        Some(Cow::Owned(sum))
+    }
+
+    /// Keeps room on a node for a pod.
+    pub(super) fn nominate(&mut self, key: &ObjectKey, pod: &Pod, node: &str) {
+        let nomination = Nomination {
+            node: node.to_owned(),
+            priority: priority(pod),
+            requests: requests(pod),
+        };
+        self.nominations.insert(key.clone(), nomination);
+    }
+
+    /// The node on which room is kept for a pod.
+    pub(super) fn nominated(&self, key: &ObjectKey) -> Option<&str> {
+        let nomination = self.nominations.get(key);
+        nomination.map(|nomination| nomination.node.as_str())
+    }
+
+    /// Notes that a pod was deleted: it is on its way out.
+    pub(super) fn end(&mut self, key: &ObjectKey) {
+        if let Some(entry) = self.pods.get_mut(key) {
+            entry.is_ending = true;
+        }
+    }
+
+    /// The pods of lower priority, by node.
+    // Complexity: O(1) if there is none, else O(pods).
+    pub(super) fn below(&self, priority: i64) -> HashMap<&str, Vec<Held<'_>>> {
+        let mut below: HashMap<&str, Vec<Held<'_>>> = HashMap::new();
+        if self.priorities.range(..priority).next().is_none() {
+            return below;
+        }
+        for (key, entry) in &self.pods {
+            if entry.priority < priority {
+                below.entry(&entry.node).or_default().push(Held {
+                    key,
+                    priority: entry.priority,
+                    since: entry.since,
+                    is_ending: entry.is_ending,
+                    requests: &entry.requests,
+                });
+            }
+        }
+        below
+    }
+
     fn enter(&mut self, key: &ObjectKey, pod: &Pod, (node, basis): (&str, Basis)) {
         self.remove(key);
         let requests = requests(pod);
         let taken = self.nodes.entry(node.to_owned()).or_default();
-        taken.pods += 1;
-        for (resource, amount) in &requests {
-            *taken.requests.entry(resource.clone()).or_default() += amount;
-        }
+        taken.add(&requests);
+        let priority = priority(pod);
+        *self.priorities.entry(priority).or_default() += 1;
+        let status = pod.status.as_ref();
+        let since = status.and_then(|status| status.start_time.as_ref());
         let entry = Entry {
             uid: uid(pod).to_owned(),
             node: node.to_owned(),
             requests,
             basis,
+            priority,
+            since: since.map(|time| time.0),
+            is_ending: is_terminating(pod),
         };
         self.pods.insert(key.clone(), entry);
     }
+}
+
+/// The priority of a pod.
+pub(super) fn priority(pod: &Pod) -> i64 {
+    let spec = pod.spec.as_ref();
+    i64::from(spec.and_then(|spec| spec.priority).unwrap_or(0))
 }
 
 fn uid(pod: &Pod) -> &str {

@@ -8,13 +8,15 @@
 //!
 //! One worker decides, so that two pods never get the same room. A binding counts in the ledger from
 //! the moment it is decided; the watch only confirms it.
-//! Not considered: affinity to pods, topology spread, volumes, host ports; nobody is preempted.
+//! Pods of lower priority go if that helps: see `preempt.rs`.
+//! Not considered: affinity to pods, topology spread, volumes, host ports, disruption budgets.
 //!
 //! Upstream counterpart: `kubernetes:pkg/scheduler`.
 
 mod choice;
 pub(crate) mod fit;
 mod ledger;
+mod preempt;
 pub(crate) mod quantity;
 
 use std::collections::BTreeSet;
@@ -30,6 +32,7 @@ use serde_json::json;
 
 use self::choice::{Choice, choose};
 use self::ledger::Ledger;
+use self::preempt::Preemption;
 use crate::clock::stamp;
 use crate::frame::Frame;
 use crate::pods::{condition, is_active, node as node_of};
@@ -54,6 +57,7 @@ struct State {
     without_nodes: WithoutNodes,
     frame: Frame,
     nodes: Informer<Node>,
+    pods: Informer<Pod>,
     ledger: Arc<Mutex<Ledger>>,
     waiting: Waiting,
     events: EventRecorder,
@@ -107,6 +111,7 @@ pub(crate) fn controller(
             without_nodes,
             frame: frame.clone(),
             nodes,
+            pods: pods.clone(),
             ledger: Arc::clone(&ledger),
             waiting,
             events,
@@ -183,9 +188,13 @@ async fn schedule(pod: Arc<Pod>, cx: Ctx<State>) -> Result<Action, Failed> {
             cx.waiting.remove(cx.key());
             return Ok(Action::await_change());
         }
-        let choice = choose(&pod, &nodes, &ledger);
-        if let Choice::Node(node) = &choice {
-            ledger.assume(cx.key(), &pod, node);
+        let choice = choose(cx.key(), &pod, &nodes, &ledger);
+        match &choice {
+            Choice::Node(node) => ledger.assume(cx.key(), &pod, node),
+            Choice::Preempt(preemption, _) => {
+                ledger.nominate(cx.key(), &pod, &preemption.node);
+            }
+            Choice::Wait | Choice::Unschedulable(_) => {}
         }
         choice
     };
@@ -198,9 +207,15 @@ async fn schedule(pod: Arc<Pod>, cx: Ctx<State>) -> Result<Action, Failed> {
             bound?;
             cx.waiting.remove(cx.key());
         }
+        Choice::Preempt(preemption, why) => {
+            refuse(&pod, &why, Some(&preemption.node), &cx).await?;
+            evict(&pod, &preemption, &cx).await?;
+        }
+        // The room that they free runs it again.
+        Choice::Wait => {}
         Choice::Unschedulable(why) => {
             if !nodes.is_empty() || cx.without_nodes == WithoutNodes::Tell {
-                refuse(&pod, &why, &cx).await?;
+                refuse(&pod, &why, None, &cx).await?;
             }
         }
     }
@@ -237,19 +252,58 @@ async fn bind(pod: &Pod, node: &str, cx: &Ctx<State>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Tells why a pod found no node, unless that was told.
-async fn refuse(pod: &Pod, why: &str, cx: &Ctx<State>) -> Result<(), Failed> {
+/// Deletes the pods that go for another one.
+async fn evict(pod: &Pod, preemption: &Preemption, cx: &Ctx<State>) -> Result<(), Failed> {
+    let writer = Writer::new(cx.client()?, MANAGER);
+    for key in &preemption.victims {
+        let victim = cx.pods.get(key).and_then(|victim| victim.typed().ok());
+        let Some(victim) = victim else {
+            continue;
+        };
+        let (path, ..) = place(&victim);
+        let condition = json!({
+            "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
+            "message": format!("{NAME}: preempting to accommodate a higher priority pod"),
+            "lastProbeTime": null, "lastTransitionTime": stamp(cx.frame.clock.now()),
+            "observedGeneration": victim.metadata.generation,
+        });
+        let patch = json!({"status": {"conditions": [condition]}});
+        match writer.patch(&format!("{path}/status"), &patch).await {
+            // It went by itself.
+            Err(error) if error.code() == Some(404) => continue,
+            patched => drop(patched?),
+        }
+        writer.delete(&path, &json!({})).await?;
+        lock(&cx.ledger).end(key);
+        let (by, node) = (pod.metadata.uid.as_deref(), &preemption.node);
+        let note = format!("Preempted by pod {} on node {node}", by.unwrap_or_default());
+        let about = cx.events.for_object(&*victim).action("Preempting");
+        about.normal("Preempted", &note);
+    }
+    Ok(())
+}
+
+/// Tells why a pod found no node, unless that was told; with the node that it waits for.
+async fn refuse(
+    pod: &Pod,
+    why: &str,
+    nominated: Option<&str>,
+    cx: &Ctx<State>,
+) -> Result<(), Failed> {
     let told = condition(pod, "PodScheduled");
     if told.is_some_and(|told| told.status == "False" && told.message.as_deref() == Some(why)) {
         return Ok(());
     }
     let about = cx.events.for_object(pod).action("Scheduling");
     about.warning("FailedScheduling", why);
-    let patch = json!({"status": {"conditions": [{
+    let mut patch = json!({"status": {"conditions": [{
         "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why,
         "lastProbeTime": null, "lastTransitionTime": stamp(cx.frame.clock.now()),
         "observedGeneration": pod.metadata.generation,
     }]}});
+    if let Some(node) = nominated {
+        patch["status"]["nominatedNodeName"] = node.into();
+    }
     let path = format!("{}/status", place(pod).0);
     let writer = Writer::new(cx.client()?, MANAGER);
     match writer.patch(&path, &patch).await {

@@ -7,9 +7,9 @@ mod budgets;
 mod controllers;
 mod cron_jobs;
 mod jobs;
+mod preemption;
 mod rounds;
 mod server;
 mod sets;
 mod stories;
-
 mod story;

@@ -50,6 +50,13 @@ impl Names {
                     hashes.push(hash.to_owned());
                 }
             }
+            // A StatefulSet's pods have the whole name of the revision there.
+            if let Some(hash) = meta["labels"]["controller-revision-hash"].as_str()
+                && !hash.contains('-')
+                && !hashes.iter().any(|known| known == hash)
+            {
+                hashes.push(hash.to_owned());
+            }
             let (name, stem) = (meta["name"].as_str(), meta["generateName"].as_str());
             if let (Some(name), Some(stem)) = (name, stem)
                 && let Some(rest) = name.strip_prefix(stem)
@@ -82,6 +89,9 @@ impl Names {
         strip(&mut object);
         if let Some(bundle) = object.pointer_mut("/data/ca.crt") {
             *bundle = "A CERTIFICATE".into();
+        }
+        if let Some(token) = object.pointer_mut("/data/token") {
+            *token = "TOKEN".into();
         }
         if change.resource == "events" {
             // It is named by its time.
