@@ -14,12 +14,15 @@
 //!   every namespace has; `account_token.rs`: secrets with tokens of accounts;
 //! * `event_ttl.rs`: events that end an hour after their last write; `resume.rs`: the effects that
 //!   an earlier process began;
+//! * `asked.rs`, `defer.rs`: deletes of controllers about which admission is asked;
 //! * `garbage/`: the garbage collector; `restore.rs`: objects as another server had them.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/controller`, `apiextensions-apiserver:pkg/controller`.
 
 pub(crate) mod account;
 mod account_token;
+pub(crate) mod asked;
+mod defer;
 pub(crate) mod definitions;
 pub(crate) mod effects;
 pub(crate) mod event_ttl;

@@ -10,7 +10,7 @@
 //!   requests; `plugins.rs`: the admission plugins that are on;
 //! * `owner_graph.rs`: the objects that refer to each owner; `pod_logs.rs`: lines that tests
 //!   register for containers; `event_ttl.rs`: when events end; `documents.rs`: OpenAPI documents that
-//!   were made; `shares.rs`: cores and memory of costly requests; `offload.rs`: their computation on
+//!   were made; `wanted_deletes.rs`: deletes that await admission; `shares.rs`: cores and memory of costly requests; `offload.rs`: their computation on
 //!   other threads.
 
 pub(crate) mod derived;
@@ -22,6 +22,7 @@ pub(crate) mod owner_graph;
 pub(crate) mod plugins;
 pub(crate) mod pod_logs;
 pub(crate) mod shares;
+pub(crate) mod wanted_deletes;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +38,7 @@ use self::owner_graph::OwnerGraph;
 use self::plugins::AdmissionPlugins;
 use self::pod_logs::PodLogs;
 use self::shares::Shares;
+use self::wanted_deletes::WantedDeletes;
 use crate::access::Access;
 use crate::budget;
 use crate::clock::Clock;
@@ -89,6 +91,7 @@ pub(crate) struct State {
     /// The references of all stored objects; `None` if the server does not collect garbage.
     pub(crate) owners: Option<OwnerGraph>,
     pub(crate) event_ttl: EventTtl,
+    pub(crate) wanted_deletes: WantedDeletes,
     pub(crate) clock: Clock,
     /// Names under which it is reached, besides those of every server.
     pub(crate) names: Vec<String>,
