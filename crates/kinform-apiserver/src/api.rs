@@ -25,7 +25,7 @@ use crate::admission::{Annotations, Warnings};
 use crate::budget::{self, Budget, Deadline, Meter, late};
 use crate::clock;
 use crate::controllers::initial::flow::{self, Asked};
-use crate::controllers::{definitions, event_ttl, follow};
+use crate::controllers::{asked, definitions, event_ttl, follow};
 use crate::encode;
 use crate::fault::{self, Damage, Fault, Midway, Passage};
 use crate::http::body::Body;
@@ -437,6 +437,7 @@ async fn act(state: &Arc<State>, target: &Target, request: &WriteRequest<'_>) ->
         Some(reply) => reply,
         None => write_object(state, target, request).await,
     };
+    asked::settle(state).await;
     let encoding = negotiate::error_encoding(request.headers);
     let mut reply = reply.unwrap_or_else(|status| reply::status(&status, encoding));
     reply::warn_of_all(&mut reply, &request.warnings.take());

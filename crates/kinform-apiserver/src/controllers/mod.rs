@@ -15,6 +15,7 @@
 //!   counts of quotas; `addresses.rs`: addresses of services as objects;
 //! * `event_ttl.rs`: events that end an hour after their last write; `resume.rs`: the effects that
 //!   an earlier process began;
+//! * `asked.rs`, `defer.rs`: deletes of controllers about which admission is asked;
 //! * `garbage/`: the garbage collector; `restore.rs`: objects as another server had them.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/controller`, `apiextensions-apiserver:pkg/controller`.
@@ -22,6 +23,8 @@
 pub(crate) mod account;
 mod account_token;
 pub(crate) mod addresses;
+pub(crate) mod asked;
+mod defer;
 pub(crate) mod definitions;
 pub(crate) mod effects;
 pub(crate) mod event_ttl;

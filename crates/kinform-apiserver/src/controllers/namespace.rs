@@ -15,10 +15,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::defer;
 use super::removal::{at_once, is_terminating, keys};
 use crate::object::{metadata, text};
 use crate::resource::{Found, ResourceInfo};
 use crate::state::State;
+use crate::state::wanted_deletes::Wish;
 use crate::storage::{Draft, Expect, Shelf, Stored};
 use crate::write::commit::TRIES;
 
@@ -134,10 +136,16 @@ fn delete_content(state: &Arc<State>, name: &str) -> Remains {
 }
 
 /// Deletes the objects of a resource in a namespace, and counts those that remain.
-fn delete_objects(state: &Arc<State>, entry: &ResourceInfo, name: &str, remains: &mut Remains) {
+fn delete_objects(
+    state: &Arc<State>,
+    entry: &Arc<ResourceInfo>,
+    name: &str,
+    remains: &mut Remains,
+) {
     for key in keys(&state.store, entry.shelf, &format!("{name}/")) {
         if let Some(object) = state.store.get(entry.shelf, &key)
             && !is_terminating(&object)
+            && !defer::defers(state, entry, &object, Wish::Emptied)
         {
             at_once(state, entry, &object);
         }

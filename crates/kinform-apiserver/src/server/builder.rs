@@ -21,6 +21,7 @@ use crate::access::{Access, Rights, TokenFileError, Tokens, User, rbac};
 use crate::clock::Clock;
 use crate::controllers::account;
 use crate::controllers::addresses;
+use crate::controllers::asked;
 use crate::controllers::garbage;
 use crate::controllers::initial::{self, Place};
 use crate::controllers::{event_ttl, resume};
@@ -37,6 +38,7 @@ use crate::state::plugins::AdmissionPlugins;
 use crate::state::pod_logs::PodLogs;
 use crate::state::quota_counts::QuotaCounts;
 use crate::state::shares::Shares;
+use crate::state::wanted_deletes::WantedDeletes;
 use crate::state::{Limits, State};
 use crate::storage::committer::Begun;
 use crate::storage::{HistoryLimits, Store, committer};
@@ -338,6 +340,11 @@ impl Builder {
         let written = server.written().await;
         written.map_err(|lost| Error::not_on_disk(lost.0))?;
         server.tasks.spawn(event_ttl::run(server.state.clone()));
+        // What an earlier process left open.
+        let state = server.state.clone();
+        server
+            .tasks
+            .spawn(async move { asked::settle(&state).await });
         server.tasks.spawn(listen::accept(
             listener,
             server.state.clone(),
@@ -400,6 +407,7 @@ impl Builder {
             logs: PodLogs::new(clock),
             event_ttl: EventTtl::default(),
             quota_counts: QuotaCounts::default(),
+            wanted_deletes: WantedDeletes::default(),
             clock,
             hooks: self.hooks,
             plugins: match self.has_namespace_content {

@@ -11,7 +11,9 @@
 //!   that are not stored;
 //! * `owner_graph.rs`: the objects that refer to each owner; `pod_logs.rs`: lines that tests
 //!   register for containers; `event_ttl.rs`: when events end; `documents.rs`: OpenAPI documents that
-//!   were made; `shares.rs`: cores and memory of costly requests; `offload.rs`: their computation on
+//!   were made; `wanted_deletes.rs`: deletes that await admission; `quota_counts.rs`: namespaces
+//!   whose quotas are to be counted; `shares.rs`: cores and memory of costly requests; `offload.rs`:
+//!   their computation on
 //!   other threads.
 
 pub(crate) mod derived;
@@ -25,6 +27,7 @@ pub(crate) mod plugins;
 pub(crate) mod pod_logs;
 pub(crate) mod quota_counts;
 pub(crate) mod shares;
+pub(crate) mod wanted_deletes;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +45,7 @@ use self::plugins::AdmissionPlugins;
 use self::pod_logs::PodLogs;
 use self::quota_counts::QuotaCounts;
 use self::shares::Shares;
+use self::wanted_deletes::WantedDeletes;
 use crate::access::Access;
 use crate::budget;
 use crate::clock::Clock;
@@ -95,6 +99,7 @@ pub(crate) struct State {
     pub(crate) owners: Option<OwnerGraph>,
     pub(crate) event_ttl: EventTtl,
     pub(crate) quota_counts: QuotaCounts,
+    pub(crate) wanted_deletes: WantedDeletes,
     pub(crate) clock: Clock,
     /// Names under which it is reached, besides those of every server.
     pub(crate) names: Vec<String>,

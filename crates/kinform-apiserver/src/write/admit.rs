@@ -271,7 +271,7 @@ impl Write<'_> {
     }
 }
 
-fn with_kind(resource: &ResourceInfo, mut object: Value) -> Value {
+pub(crate) fn with_kind(resource: &ResourceInfo, mut object: Value) -> Value {
     object["apiVersion"] = Value::from(resource.api_version());
     object["kind"] = Value::from(resource.kind.as_str());
     object
@@ -296,7 +296,7 @@ pub(crate) fn of_query(query: &Query, operation: Operation) -> Value {
 }
 
 /// The options of a delete, as a review shows them.
-fn of_delete(options: &DeleteOptions, resource: &ResourceInfo, uid: &str) -> Value {
+pub(crate) fn of_delete(options: &DeleteOptions, resource: &ResourceInfo, uid: &str) -> Value {
     let mut shown = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
     if let Some(seconds) = options.grace_period_seconds {
         shown["gracePeriodSeconds"] = Value::from(seconds);

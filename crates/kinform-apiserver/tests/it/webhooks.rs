@@ -387,3 +387,102 @@ async fn an_object_that_changes_while_a_delete_of_many_is_judged_is_judged_again
     assert_eq!((code, count(&reviews)), (400, 2));
     assert_eq!(get(&service, &format!("{MAPS}/x")).await.0, 200);
 }
+
+/// Names and users of reviews.
+fn asked(reviews: &Reviews) -> Vec<(String, String)> {
+    let reviews = reviews.lock().unwrap();
+    let of = |review: &Value| {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let user = text(&review["userInfo"]["username"]);
+        let user = user.rsplit(':').next().unwrap().to_owned();
+        (text(&review["oldObject"]["metadata"]["name"]), user)
+    };
+    reviews.iter().map(of).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_collectors_deletes_are_asked_about_and_may_be_refused() {
+    let (server, service) = server().await;
+    let reviews = answer(
+        &server,
+        "h",
+        |request| json!({"allowed": request["oldObject"]["metadata"]["name"] != "kept"}),
+    );
+    let hook = webhook("h", json!(["DELETE"]), json!({}));
+    configure(&service, "validating", "v", vec![hook]).await;
+    let owner = json!({"metadata": {"name": "owner"}});
+    let (_, owner) = send(&service, Method::POST, MAPS, owner).await;
+    let of = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner",
+        "uid": owner["metadata"]["uid"]}]);
+    for name in ["free", "kept"] {
+        let map = json!({"metadata": {"name": name, "ownerReferences": of}});
+        assert_eq!(send(&service, Method::POST, MAPS, map).await.0, 201);
+    }
+    let path = format!("{MAPS}/owner");
+    assert_eq!(
+        send(&service, Method::DELETE, &path, Value::Null).await.0,
+        200
+    );
+    assert_eq!(get(&service, &format!("{MAPS}/free")).await.0, 404);
+    assert_eq!(get(&service, &format!("{MAPS}/kept")).await.0, 200);
+    let mut found = asked(&reviews);
+    let first = found.remove(0);
+    assert_eq!(first.0, "owner");
+    found.sort();
+    let collector = "generic-garbage-collector".to_owned();
+    let wanted = ["free", "kept"].map(|name| (name.to_owned(), collector.clone()));
+    assert_eq!(found, wanted);
+    let options = reviews.lock().unwrap()[1]["options"].clone();
+    assert_eq!(options["propagationPolicy"], "Background");
+    assert!(options["preconditions"]["uid"].is_string(), "{options}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_webhook_may_keep_a_namespace_from_ending() {
+    let (server, service) = server().await;
+    let may = Arc::new(Mutex::new(false));
+    let reviews = {
+        let may = may.clone();
+        answer(
+            &server,
+            "h",
+            move |_| json!({"allowed": *may.lock().unwrap()}),
+        )
+    };
+    let mut hook = webhook("h", json!(["DELETE"]), json!({}));
+    hook["rules"][0]["resources"] = json!(["configmaps"]);
+    configure(&service, "validating", "v", vec![hook]).await;
+    let namespace = json!({"metadata": {"name": "n"}});
+    let namespaces = "/api/v1/namespaces";
+    assert_eq!(
+        send(&service, Method::POST, namespaces, namespace).await.0,
+        201
+    );
+    let (maps, path) = (
+        format!("{namespaces}/n/configmaps"),
+        format!("{namespaces}/n"),
+    );
+    for name in ["a", "b"] {
+        let map = json!({"metadata": {"name": name}});
+        assert_eq!(send(&service, Method::POST, &maps, map).await.0, 201);
+    }
+    assert_eq!(
+        send(&service, Method::DELETE, &path, Value::Null).await.0,
+        200
+    );
+    let controller = "namespace-controller".to_owned();
+    let wanted = ["a", "b"].map(|name| (name.to_owned(), controller.clone()));
+    assert_eq!(asked(&reviews), wanted);
+    assert!(reviews.lock().unwrap()[0]["name"].is_null());
+    let (code, left) = get(&service, &path).await;
+    assert_eq!(
+        (code, &left["status"]["phase"]),
+        (200, &json!("Terminating"))
+    );
+    *may.lock().unwrap() = true;
+    // A write in the namespace makes its controller look again.
+    let change = json!({"metadata": {"name": "a"}, "data": {"x": "y"}});
+    let one = format!("{maps}/a");
+    assert_eq!(send(&service, Method::PUT, &one, change).await.0, 200);
+    assert_eq!(get(&service, &path).await.0, 404);
+}

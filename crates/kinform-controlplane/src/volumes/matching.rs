@@ -45,6 +45,13 @@ pub(super) fn suffices(volume: &Value, claim: &Value) -> bool {
         && selector.is_none_or(|of| selects(Some(of), &texts(volume, "/metadata/labels")))
 }
 
+/// Returns whether a volume is free for a claim, or named with it by either of them.
+pub(super) fn may_be(volume: &Value, claim: &Value) -> bool {
+    let is_free = text(volume, "/spec/claimRef/name").is_empty();
+    let is_asked = text(claim, "/spec/volumeName") == name(volume);
+    is_asked || names(volume, claim) || is_free && suffices(volume, claim)
+}
+
 /// The volume for a claim.
 pub(super) fn best<'v>(claim: &Value, volumes: &'v [Arc<Value>]) -> Option<&'v Arc<Value>> {
     let is_free = |volume: &&Arc<Value>| {

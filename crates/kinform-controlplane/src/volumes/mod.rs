@@ -74,15 +74,18 @@ pub(crate) fn controllers(frame: &Frame, events: EventRecorder) -> Result<[Recon
     };
     let waiting = claims.clone();
     let of_claims = Controller::of(&claims)
-        // A volume that comes or is freed may be what a claim waits for.
-        .watches(&volumes, move |_| {
+        // A volume that comes may be what a claim waits for.
+        .watches(&volumes, move |volume| {
             let claims = waiting.list();
-            let open = claims
-                .typed()
-                .filter(|claim| text(claim, "/status/phase") != "Bound");
-            open.map(|claim| key_of(&claim))
-                .map(Enqueue::from)
-                .collect::<Vec<_>>()
+            let volume = volume.typed().ok();
+            let waits = |claim: &Arc<Value>| {
+                let volume = volume.as_deref();
+                text(claim, "/status/phase") != "Bound"
+                    && volume.is_some_and(|volume| matching::may_be(volume, claim))
+            };
+            let open = claims.typed().filter(waits);
+            let keys = open.map(|claim| Enqueue::from(key_of(&claim)));
+            keys.collect::<Vec<_>>()
         })
         .watches(&pods, |pod| {
             let claims = pod.typed().map(|pod| claims_of(&pod).collect::<Vec<_>>());

@@ -16,13 +16,14 @@ use serde_json::Value;
 
 use super::NAME;
 use crate::clock;
-use crate::controllers::effects;
+use crate::controllers::{defer, effects};
 use crate::journal::Record;
 use crate::object::metadata;
 use crate::object::text;
 use crate::resource::{Propagation, ResourceInfo};
 use crate::state::State;
 use crate::state::owner_graph::Node;
+use crate::state::wanted_deletes::Wish;
 use crate::storage::Stored;
 use crate::write::DeleteOptions;
 
@@ -82,6 +83,9 @@ impl Change {
 
 fn delete(state: &Arc<State>, target: &Target, propagation: Propagation) -> Option<Node> {
     let Target { resource, object } = target;
+    if defer::defers(state, resource, object, Wish::Collected(propagation)) {
+        return None;
+    }
     let options = DeleteOptions {
         propagation: Some(propagation),
         uid: Some(object.uid().to_owned()),
@@ -128,7 +132,7 @@ fn retain(
 }
 
 /// Records a write in the journal.
-fn note(state: &State, verb: &'static str, Target { resource, object }: &Target) {
+pub(super) fn note(state: &State, verb: &'static str, Target { resource, object }: &Target) {
     let entry = state.journal.begin(Record {
         verb,
         resource: resource.plural.clone(),

@@ -31,10 +31,11 @@ mod tests;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use self::change::Change;
+use self::change::{Change, Target};
+use crate::resource::ResourceInfo;
 use crate::state::State;
 use crate::state::owner_graph::{Node, OwnerGraph};
-use crate::storage::{LogPlace, Shelf, Since};
+use crate::storage::{LogPlace, Shelf, Since, Stored};
 
 /// The name of the collector in the journal.
 const NAME: &str = "garbage-collector";
@@ -53,6 +54,27 @@ pub(crate) fn run(state: &Arc<State>) {
         return;
     };
     collect(state, owners, VecDeque::new());
+}
+
+/// Decides about an object again, which changed since it was decided on.
+pub(crate) fn look_again(state: &Arc<State>, shelf: Shelf, key: &str) {
+    let Some(owners) = &state.owners else {
+        return;
+    };
+    collect(
+        state,
+        owners,
+        VecDeque::from([Node::Object(shelf, key.into())]),
+    );
+}
+
+/// Records a delete of the collector in the journal.
+pub(super) fn note_delete(state: &State, resource: &Arc<ResourceInfo>, object: &Arc<Stored>) {
+    change::note(
+        state,
+        "delete",
+        &Target::new(resource.clone(), object.clone()),
+    );
 }
 
 /// Adds all writes until now to the graph, and applies the consequences that an earlier process
