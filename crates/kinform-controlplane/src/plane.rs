@@ -92,83 +92,71 @@ impl ControlPlane {
 
     fn add(&mut self, name: ControllerName, selection: &Selection) -> Result<(), Error> {
         let frame = self.frame.clone();
-        match name {
+        let mut events = |component| self.events(component);
+        let made = match name {
             ControllerName::Deployment => {
-                let events = self.events("deployment-controller");
-                self.reconcilers
-                    .push(deployment::controller(&frame, events)?);
+                vec![deployment::controller(
+                    &frame,
+                    events("deployment-controller"),
+                )?]
             }
             ControllerName::ReplicaSet => {
-                let events = self.events("replicaset-controller");
-                self.reconcilers
-                    .push(replica_set::controller(&frame, events));
+                vec![replica_set::controller(
+                    &frame,
+                    events("replicaset-controller"),
+                )]
             }
             ControllerName::StatefulSet => {
-                let events = self.events("statefulset-controller");
-                self.reconcilers
-                    .push(stateful_set::controller(&frame, events)?);
+                vec![stateful_set::controller(
+                    &frame,
+                    events("statefulset-controller"),
+                )?]
             }
-            ControllerName::Job => {
-                let events = self.events("job-controller");
-                self.reconcilers.extend(job::controllers(&frame, events));
-            }
+            ControllerName::Job => job::controllers(&frame, events("job-controller")).into(),
             ControllerName::DaemonSet => {
-                // Upstream's user and its component differ.
                 let events = self.events_of("daemon-set-controller", "daemonset-controller");
-                self.reconcilers
-                    .push(daemon_set::controller(&frame, events)?);
+                vec![daemon_set::controller(&frame, events)?]
             }
             ControllerName::VolumeBinder => {
                 let events =
                     self.events_of("persistent-volume-binder", "persistentvolume-controller");
-                self.reconcilers
-                    .extend(volumes::controllers(&frame, events)?);
+                volumes::controllers(&frame, events)?.into()
             }
-            ControllerName::ClaimProtection => {
-                self.reconcilers.push(claim_protection::controller(&frame)?);
-            }
+            ControllerName::ClaimProtection => vec![claim_protection::controller(&frame)?],
             ControllerName::CronJob => {
-                let events = self.events("cronjob-controller");
-                self.reconcilers.push(cron_job::controller(&frame, events)?);
+                vec![cron_job::controller(&frame, events("cronjob-controller"))?]
             }
-            ControllerName::TtlAfterFinished => {
-                self.reconcilers
-                    .push(ttl_after_finished::controller(&frame));
-            }
+            ControllerName::TtlAfterFinished => vec![ttl_after_finished::controller(&frame)],
             ControllerName::Disruption => {
-                // Upstream's component has another name than its account.
                 let events = self.events_of("disruption-controller", "controllermanager");
-                self.reconcilers
-                    .push(disruption::controller(&frame, events));
+                vec![disruption::controller(&frame, events)]
             }
-            ControllerName::EndpointSlice => {
-                self.reconcilers.push(endpoint_slice::controller(&frame)?);
-            }
-            ControllerName::Endpoints => self.reconcilers.push(endpoints::controller(&frame)),
-            ControllerName::EndpointSliceMirroring => {
-                self.reconcilers.push(endpoints::mirroring(&frame)?);
-            }
-            ControllerName::Scheduler => {
-                let client = frame.client_of(scheduler::USER);
-                let (events, delivery) = EventRecorder::with_series(client, "default-scheduler");
-                self.deliveries.push(delivery.flush_within(FLUSH_WITHIN));
-                let without_nodes = match selection.has(ControllerName::Kubelet) {
-                    true => WithoutNodes::Wait,
-                    false => WithoutNodes::Tell,
-                };
-                self.reconcilers
-                    .push(scheduler::controller(&frame, events, without_nodes)?);
-            }
-            ControllerName::Kubelet => self.reconcilers.extend(kubelet::controllers(&frame)),
-        }
+            ControllerName::EndpointSlice => vec![endpoint_slice::controller(&frame)?],
+            ControllerName::Endpoints => vec![endpoints::controller(&frame)],
+            ControllerName::EndpointSliceMirroring => vec![endpoints::mirroring(&frame)?],
+            ControllerName::Scheduler => vec![self.scheduler(selection)?],
+            ControllerName::Kubelet => kubelet::controllers(&frame).into(),
+        };
+        self.reconcilers.extend(made);
         Ok(())
+    }
+
+    fn scheduler(&mut self, selection: &Selection) -> Result<Reconciler, Error> {
+        let client = self.frame.client_of(scheduler::USER);
+        let (events, delivery) = EventRecorder::with_series(client, "default-scheduler");
+        self.deliveries.push(delivery.flush_within(FLUSH_WITHIN));
+        let without_nodes = match selection.has(ControllerName::Kubelet) {
+            true => WithoutNodes::Wait,
+            false => WithoutNodes::Tell,
+        };
+        scheduler::controller(&self.frame, events, without_nodes)
     }
 
     fn events(&mut self, component: &str) -> EventRecorder {
         self.events_of(component, component)
     }
 
-    /// The recorder of a component that writes with a service account's client.
+    /// The recorder of a component whose service account has another name.
     fn events_of(&mut self, account: &str, component: &str) -> EventRecorder {
         let (events, delivery) = EventRecorder::new(self.frame.client(account), component);
         self.deliveries.push(delivery.flush_within(FLUSH_WITHIN));

@@ -13,8 +13,7 @@
 //!   register for containers; `event_ttl.rs`: when events end; `documents.rs`: OpenAPI documents that
 //!   were made; `wanted_deletes.rs`: deletes that await admission; `quota_counts.rs`: namespaces
 //!   whose quotas are to be counted; `shares.rs`: cores and memory of costly requests; `offload.rs`:
-//!   their computation on
-//!   other threads.
+//!   their computation on other threads.
 
 pub(crate) mod derived;
 pub(crate) mod documents;

@@ -207,6 +207,7 @@ fn here(told: &[Change], seen: &[Change], text: &str) -> String {
 
 /// Tells a story. Returns its steps with what was seen here, and refusals that differ.
 pub(super) async fn tell(story: &Story) -> (Vec<Vec<Change>>, Vec<String>) {
+    let phase = k8s_openapi::jiff::Timestamp::now().subsec_nanosecond();
     let names = ControllerName::ALL.into_iter();
     let names: Selection = names
         .filter(|name| *name != ControllerName::Kubelet)
@@ -217,6 +218,9 @@ pub(super) async fn tell(story: &Story) -> (Vec<Vec<Change>>, Vec<String>) {
         .with(kinform_apiserver::Builder::with_kubelets)
         .with_selected_controllers(names);
     let api = api.await.unwrap();
+    // Times of the API are whole seconds: each run begins at the same part of one.
+    let phase = Duration::from_nanos(u64::try_from(phase).unwrap());
+    tokio::time::sleep(Duration::from_millis(1_100) - phase).await;
     let client = api.client();
     join(&client).await;
     prepare(&client, story).await;
