@@ -27,21 +27,26 @@ pub(super) fn follow(state: &State, resource: &ResourceInfo, service: &Stored) {
     let Found::Resource(addresses) = state.registry.find(GROUP.0, GROUP.1, PLURAL) else {
         return;
     };
-    let had = service.value();
+    // Of that name: a service that was deleted may have a successor.
     let now = state.store.get(resource.shelf, service.key());
-    let now = now.filter(|now| now.uid() == service.uid());
-    let held = now.as_ref().map(|now| now.value());
-    if let Some(held) = &held {
-        for address in of(held) {
-            make(state, &addresses, &address, held);
+    let now = now.map(|now| now.value());
+    let held: Vec<IpAddr> = now.iter().flat_map(of).collect();
+    if let Some(now) = &now {
+        for address in &held {
+            make(state, &addresses, address, now);
         }
     }
-    for address in of(&had) {
-        let is_held = held
-            .as_ref()
-            .is_some_and(|held| of(held).any(|one| one == address));
-        if !is_held {
-            drop_of(state, &addresses, &address, &had);
+    let parent = parent(&service.value());
+    for stored in state.store.view(addresses.shelf).snapshot.iter() {
+        let is_held = || {
+            stored
+                .name()
+                .parse()
+                .is_ok_and(|address| held.contains(&address))
+        };
+        if stored.value()["spec"]["parentRef"] == parent && !is_held() {
+            let expect = Expect::Revision(stored.revision());
+            drop(state.store.remove(addresses.shelf, stored.key(), expect));
         }
     }
 }
@@ -74,9 +79,12 @@ fn parent(service: &Value) -> Value {
 
 fn make(state: &State, addresses: &ResourceInfo, address: &IpAddr, service: &Value) {
     let name = address.to_string();
-    if state.store.get(addresses.shelf, &name).is_some() {
-        return;
-    }
+    let expect = match state.store.get(addresses.shelf, &name) {
+        None => Expect::Absent,
+        Some(stored) if stored.value()["spec"]["parentRef"] == parent(service) => return,
+        // A service had it that gave it up meanwhile.
+        Some(stored) => Expect::Revision(stored.revision()),
+    };
     let family = match address {
         IpAddr::V4(_) => "IPv4",
         IpAddr::V6(_) => "IPv6",
@@ -95,19 +103,7 @@ fn make(state: &State, addresses: &ResourceInfo, address: &IpAddr, service: &Val
     });
     if let Some(draft) = Draft::new(&addresses.fields, object) {
         // Another request may have been faster: then it is there.
-        drop(state.store.put(addresses.shelf, draft, Expect::Absent));
-    }
-}
-
-/// Removes an address, if it is this service's.
-fn drop_of(state: &State, addresses: &ResourceInfo, address: &IpAddr, service: &Value) {
-    let name = address.to_string();
-    let Some(stored) = state.store.get(addresses.shelf, &name) else {
-        return;
-    };
-    if stored.value()["spec"]["parentRef"] == parent(service) {
-        let expect = Expect::Revision(stored.revision());
-        drop(state.store.remove(addresses.shelf, &name, expect));
+        drop(state.store.put(addresses.shelf, draft, expect));
     }
 }
 
@@ -147,6 +143,16 @@ mod tests {
         let parent = json!({"resource": "services", "namespace": "default", "name": "s"});
         assert_eq!(found["spec"]["parentRef"], parent, "{found}");
         let of = format!("{services}/s");
+        let moved = json!({"metadata": {"name": "s"},
+            "spec": {"type": "ExternalName", "externalName": "example.com"}});
+        ask(&service, Method::PUT, &of, moved).await;
+        let left = ask(&service, Method::GET, &path, Value::Null).await;
+        assert_eq!(left["code"], 404, "{left}");
+        let back = json!({"metadata": {"name": "s"},
+            "spec": {"type": "ClusterIP", "clusterIP": address, "ports": [{"port": 1}]}});
+        ask(&service, Method::PUT, &of, back).await;
+        let found = ask(&service, Method::GET, &path, Value::Null).await;
+        assert_eq!(found["spec"]["parentRef"], parent, "{found}");
         ask(&service, Method::DELETE, &of, Value::Null).await;
         let gone = ask(&service, Method::GET, &path, Value::Null).await;
         assert_eq!(gone["code"], 404, "{gone}");

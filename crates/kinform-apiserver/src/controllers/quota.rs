@@ -49,7 +49,11 @@ pub(super) fn follow(state: &Arc<State>, resource: &ResourceInfo, object: &Store
     let Some(namespace) = object.namespace().filter(|_| is_on(state)) else {
         return;
     };
-    let is_gone = || state.store.get(resource.shelf, object.key()).is_none();
+    let is_gone = || {
+        let now = state.store.get(resource.shelf, object.key());
+        // Another object of its name was counted when it was created.
+        now.is_none_or(|now| now.uid() != object.uid())
+    };
     // It has ended, or its resources were changed.
     let is_less = || {
         let value = object.value();
@@ -71,7 +75,10 @@ pub(super) fn count_soon(state: &Arc<State>, namespace: &str) {
     if !is_on(state) || !state.quota_counts.mark(namespace) {
         return;
     }
-    let task = run(state.clone());
+    let task = state
+        .stopping
+        .clone()
+        .run_until_cancelled_owned(run(state.clone()));
     match Handle::try_current() {
         Ok(runtime) => drop(runtime.spawn(task)),
         // The next request begins it.
@@ -79,12 +86,28 @@ pub(super) fn count_soon(state: &Arc<State>, namespace: &str) {
     }
 }
 
+/// A task that counts. If it ends before its work does, with its runtime, the next request begins one.
+struct Counting(Option<Arc<State>>);
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        if let Some(state) = &self.0 {
+            state.quota_counts.rest();
+        }
+    }
+}
+
 async fn run(state: Arc<State>) {
+    let mut counting = Counting(Some(state.clone()));
     loop {
         match state.quota_counts.next() {
             Next::Count(namespace) => count_all(&state, &namespace),
             Next::Wait => state.quota_counts.woken().await,
-            Next::End => return,
+            Next::End => {
+                // Another task may have begun: it is not this one's to end.
+                counting.0 = None;
+                return;
+            }
         }
         tokio::task::yield_now().await;
     }

@@ -35,7 +35,7 @@ pub(crate) use self::fill::mirror;
 use self::review::Request;
 use crate::budget::{Meter, OBJECT, encoded_size, too_large};
 use crate::hooks::Endpoint;
-use crate::object::{metadata, text};
+use crate::object::metadata;
 use crate::resource::{Conversion, ResourceInfo, Shape, StoredVersions};
 use crate::schema::convert as schemas;
 use crate::state::State;
@@ -315,7 +315,6 @@ async fn convert(
         if let Some(schema) = schemas.get(to) {
             schemas::coerced(schema, object);
         }
-        debug_assert!(!text(object, &["metadata", "name"]).is_empty());
     }
     Ok(converted)
 }

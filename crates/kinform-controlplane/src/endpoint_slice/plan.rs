@@ -9,7 +9,7 @@
 //!
 //! Upstream counterpart: `k8s.io/endpointslice:reconciler.go`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -86,6 +86,11 @@ fn of_one(
 ) -> Vec<Write> {
     slices.sort_by_key(|slice| name(slice).to_owned());
     let mut groups: BTreeMap<String, Group> = BTreeMap::new();
+    let old = slices
+        .iter()
+        .filter_map(|slice| slice["endpoints"].as_array())
+        .flatten();
+    let known: HashMap<&str, &Value> = old.map(|one| (text(one, "/targetRef/uid"), one)).collect();
     for pod in pods {
         let Some(endpoint) = endpoint(service, pod, family, zone(pod)) else {
             continue;
@@ -96,12 +101,8 @@ fn of_one(
             endpoints: Vec::new(),
         });
         let uid = pod.metadata.uid.clone().unwrap_or_default();
-        let is_known = |slice: &Value| {
-            slice["endpoints"]
-                .as_array()
-                .is_some_and(|all| all.contains(&endpoint))
-        };
-        let changed = readiness_changed(pod).filter(|_| !slices.iter().any(is_known));
+        let is_known = known.get(uid.as_str()) == Some(&&endpoint);
+        let changed = readiness_changed(pod).filter(|_| !is_known);
         let changed = changed.map(crate::clock::stamp);
         group.endpoints.push((uid, endpoint, changed));
     }

@@ -49,11 +49,12 @@ pub(crate) fn controller(frame: &Frame) -> Reconciler {
         pods: pods.clone(),
         endpoints: endpoints.clone(),
     };
-    let of_pods = services.clone();
+    let (of_pods, of_endpoints) = (services.clone(), services.clone());
     Controller::of(&services)
-        // Deleted or changed by somebody else: written again.
-        .watches(&endpoints, |one| {
-            Some(Enqueue::from(ObjectKey::new(one.namespace(), one.name())))
+        // Deleted or changed by somebody else: written again. Those of no Service are none of ours.
+        .watches(&endpoints, move |one| {
+            let key = ObjectKey::new(one.namespace(), one.name());
+            of_endpoints.get(&key).map(|_| Enqueue::from(key))
         })
         .watches(&pods, move |pod| services_of(&of_pods, pod))
         .named("endpoint-controller")

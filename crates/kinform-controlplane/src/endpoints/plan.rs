@@ -7,7 +7,7 @@
 //! Upstream counterpart: `kubernetes:pkg/controller/endpoint/endpoints_controller.go`,
 //! `pkg/api/v1/endpoints/util.go`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -75,18 +75,20 @@ pub(super) fn plan(service: &Value, pods: &[Arc<Pod>], before: Option<&Value>) -
 
 /// The time of the latest change of a pod that is new among the addresses, or has another readiness.
 fn changed(service: &Value, pods: &[Arc<Pod>], old: &Value, is_new: bool) -> Option<String> {
-    let of = |list: &str, uid: Option<&str>| {
+    let of = |list: &str| {
         let subsets = old.as_array().into_iter().flatten();
-        let mut addresses = subsets
+        let addresses = subsets
             .filter_map(|subset| subset.get(list)?.as_array())
             .flatten();
-        addresses.any(|address| address.pointer("/targetRef/uid").and_then(Value::as_str) == uid)
+        let uids = addresses.map(|address| text(address, "/targetRef/uid"));
+        uids.collect::<HashSet<&str>>()
     };
+    let (ready, not_ready) = (of("addresses"), of("notReadyAddresses"));
     let is_changed = |pod: &&Arc<Pod>| {
-        let uid = pod.metadata.uid.as_deref();
+        let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         match is_ready(pod) {
-            true => !of("addresses", uid),
-            false => !of("notReadyAddresses", uid),
+            true => !ready.contains(uid),
+            false => !not_ready.contains(uid),
         }
     };
     let times = pods

@@ -35,6 +35,7 @@ pub(super) struct Ledger {
 /// The room that is kept for a pod which preempted others.
 #[derive(Debug)]
 struct Nomination {
+    uid: String,
     node: String,
     priority: i64,
     requests: Requests,
@@ -104,7 +105,20 @@ impl Ledger {
         }
         if node.is_empty() {
             // The cache may be older than a decision: that stands, unless the pod is another one.
-            return !self.has(key, pod) && self.remove(key);
+            if self.has(key, pod) {
+                return false;
+            }
+            // A change of its status, such as the one that tells of the nomination, leaves it.
+            let is_of = |nomination: &Nomination| nomination.uid == uid(pod);
+            let nomination = self.nominations.remove(key);
+            let was_freed = self.remove(key);
+            return match nomination {
+                Some(nomination) if is_of(&nomination) => {
+                    self.nominations.insert(key.clone(), nomination);
+                    was_freed
+                }
+                nomination => was_freed || nomination.is_some(),
+            };
         }
         let known = self.pods.get(key);
         let is_same = known.is_some_and(|known| known.node == node && known.uid == uid(pod));
@@ -191,6 +205,7 @@ impl Ledger {
     /// Keeps room on a node for a pod.
     pub(super) fn nominate(&mut self, key: &ObjectKey, pod: &Pod, node: &str) {
         let nomination = Nomination {
+            uid: uid(pod).to_owned(),
             node: node.to_owned(),
             priority: priority(pod),
             requests: requests(pod),

@@ -246,6 +246,9 @@ mod tests {
         let mut ledger = ledger(&[("x", "a", 0, "4"), ("y", "b", 20, "4")]);
         let new = pod(10, "4", "");
         ledger.nominate(&key("new"), &new, "a");
+        // The watch shows the status that tells of the nomination.
+        assert!(!ledger.see(&key("new"), &new));
+        assert_eq!(ledger.nominated(&key("new")), Some("a"));
         ledger.end(&key("x"));
         assert_eq!(decide(&new, &ledger), Outcome::Wait);
         ledger.remove(&key("x"));

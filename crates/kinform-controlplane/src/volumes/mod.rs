@@ -80,8 +80,11 @@ pub(crate) fn controllers(frame: &Frame, events: EventRecorder) -> Result<[Recon
             let volume = volume.typed().ok();
             let waits = |claim: &Arc<Value>| {
                 let volume = volume.as_deref();
-                text(claim, "/status/phase") != "Bound"
-                    && volume.is_some_and(|volume| matching::may_be(volume, claim))
+                volume.is_some_and(|volume| {
+                    text(claim, "/spec/volumeName") == name(volume)
+                        || text(claim, "/status/phase") != "Bound"
+                            && matching::may_be(volume, claim)
+                })
             };
             let open = claims.typed().filter(waits);
             let keys = open.map(|claim| Enqueue::from(key_of(&claim)));
@@ -136,12 +139,22 @@ async fn bind(claim: Arc<Value>, cx: Ctx<State>) -> Result<Action, Failed> {
     if annotation(&claim, COMPLETED).is_some() {
         let volume = volumes.iter().find(|volume| name(volume) == chosen);
         return match volume {
-            Some(volume) => complete(&claim, volume, &cx).await,
-            None => lose(&claim, &cx).await,
+            Some(volume) if is_its(volume, &claim) => complete(&claim, volume, &cx).await,
+            Some(_) => {
+                let why = "Two claims are bound to the same volume, this one is bound incorrectly";
+                lose(&claim, ("ClaimMisbound", why), &cx).await
+            }
+            None => {
+                let why =
+                    "Bound claim has lost its PersistentVolume. Any data on the volume is lost!";
+                lose(&claim, ("ClaimLost", why), &cx).await
+            }
         };
     }
     let volume = match chosen {
-        "" if must_wait(&claim, &cx) => {
+        "" if !volumes.iter().any(|volume| matching::names(volume, &claim))
+            && must_wait(&claim, &cx) =>
+        {
             let why = "waiting for first consumer to be created before binding";
             cx.events
                 .for_reference(reference(&claim))
@@ -152,15 +165,17 @@ async fn bind(claim: Arc<Value>, cx: Ctx<State>) -> Result<Action, Failed> {
         // The user chose one: it is taken, unless it is somebody else's.
         chosen => volumes
             .iter()
-            .find(|volume| name(volume) == chosen)
-            .filter(|volume| {
-                matching::names(volume, &claim) || text(volume, "/spec/claimRef/name").is_empty()
-            }),
+            .find(|volume| name(volume) == chosen && is_its(volume, &claim)),
     };
     match volume {
         Some(volume) => complete(&claim, volume, &cx).await,
         None => explain(&claim, &cx).await,
     }
+}
+
+/// Returns whether a volume is a claim's, or nobody's.
+fn is_its(volume: &Value, claim: &Value) -> bool {
+    matching::names(volume, claim) || text(volume, "/spec/claimRef/name").is_empty()
 }
 
 /// Returns whether a claim waits for a pod with a node.
@@ -227,7 +242,11 @@ async fn complete(claim: &Value, volume: &Value, cx: &Ctx<State>) -> Result<Acti
 }
 
 /// Tells that the volume of a bound claim is gone.
-async fn lose(claim: &Value, cx: &Ctx<State>) -> Result<Action, Failed> {
+async fn lose(
+    claim: &Value,
+    (reason, why): (&str, &str),
+    cx: &Ctx<State>,
+) -> Result<Action, Failed> {
     if text(claim, "/status/phase") != "Lost" {
         let mut next = claim.clone();
         set(&mut next, &["status"], json!({"phase": "Lost"}));
@@ -235,10 +254,9 @@ async fn lose(claim: &Value, cx: &Ctx<State>) -> Result<Action, Failed> {
         Writer::new(cx.client()?, MANAGER)
             .replace(&path, &next)
             .await?;
-        let why = "Bound claim has lost its PersistentVolume. Any data on the volume is lost!";
         cx.events
             .for_reference(reference(claim))
-            .warning("ClaimLost", why);
+            .warning(reason, why);
     }
     Ok(Action::await_change())
 }

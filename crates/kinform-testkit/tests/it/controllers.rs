@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{Event, Node, Pod, Service};
+use k8s_openapi::api::core::v1::{Endpoints, Event, Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kinform_controlplane::{ControllerName, Selection};
 use kinform_testkit::{Loss, TestServer};
@@ -294,5 +294,28 @@ async fn a_service_has_the_endpoints_of_its_ready_pods() {
         });
         assert!(waited.await.is_ok(), "{replicas}");
     }
+    api.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_that_somebody_wrote_before_their_service_stay() {
+    let api = TestServer::start().in_process().with_controllers();
+    let api = api.await.unwrap();
+    let endpoints = json!({"metadata": {"name": "e", "namespace": "default"}, "subsets": [
+        {"addresses": [{"ip": "10.1.2.3"}], "ports": [{"port": 1}]}]});
+    let endpoints: Endpoints = serde_json::from_value(endpoints).unwrap();
+    api.create(&endpoints).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let service = json!({"metadata": {"name": "e", "namespace": "default"},
+        "spec": {"ports": [{"port": 1}]}});
+    let service: Service = serde_json::from_value(service).unwrap();
+    api.create(&service).await.unwrap();
+    let slices: Api<EndpointSlice> = Api::namespaced(api.client(), "default");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let of_service = ListParams::default().labels("kubernetes.io/service-name=e");
+    let found = slices.list(&of_service).await.unwrap();
+    assert_eq!(found.items.len(), 1);
+    api.delete::<Service>("default/e").await.unwrap();
+    api.until_gone::<Endpoints>("default/e").await.unwrap();
     api.stop().await;
 }

@@ -119,6 +119,7 @@ async fn mutated(
     let Some(mut object) = seen.of().object.cloned() else {
         return Ok(None);
     };
+    let mut is_changed = false;
     for binding in &policy.bindings {
         if matching::of(question, &binding.constraints, objects).is_none() {
             continue;
@@ -138,12 +139,20 @@ async fn mutated(
                 old: seen.of().old,
             };
             match apply_all(question, (policy, matched), objects, param.as_ref()) {
-                Ok(next) => object = next.unwrap_or(object),
+                Ok(None) => {}
+                Ok(Some(next)) => {
+                    is_changed |= next != object;
+                    object = next;
+                }
                 Err(refusal) => pass_over(question, (policy, Some(binding)), refusal)?,
             }
         }
     }
-    matched.back(question, object).await.map(Some)
+    match is_changed {
+        true => matched.back(question, object).await.map(Some),
+        // What was only looked at in another version stays as it was sent.
+        false => Ok(None),
+    }
 }
 
 /// Applies the mutations of a policy for one parameter. Returns the object if it was changed.
@@ -219,7 +228,8 @@ fn patched(
     }
     let mut object = object.clone();
     match json_patch::apply(&mut object, operations, question.meter) {
-        Ok(()) => Ok(Some(object)),
+        Ok(()) if object.is_object() => Ok(Some(object)),
+        Ok(()) => Err("JSON Patch: the result is no object".to_owned()),
         Err(Misfit::Operation(why)) if why.ends_with("test failed") => Ok(None),
         Err(Misfit::Operation(why)) => Err(format!("JSON Patch: {why}")),
         Err(Misfit::Copies) => Err("JSON Patch: the copies are too large".to_owned()),
