@@ -4,11 +4,8 @@
 //! Server::service_as(user) ─▶ client of each user, without sockets ─▶ ControlPlane, a task
 //! ```
 
-use std::collections::HashMap;
-
 use kinform_apiserver::{Server, User};
-use kinform_controlplane::{ControlPlane, Running, Selection, client_of, users};
-use kube_client::Client;
+use kinform_controlplane::{ControlPlane, Running, Selection, client_of};
 
 use crate::exit::Failure;
 
@@ -27,14 +24,6 @@ pub(crate) async fn start(
             let service = service.clone();
             async move { service.call(request).await }
         })
-    };
-    let clients = users().iter().map(|user| (*user, client(user)));
-    let clients: HashMap<&str, Client> = clients.collect();
-    let client = move |user: &str| {
-        let client = clients.get(user);
-        client
-            .expect("`users` names every user of the control plane")
-            .clone()
     };
     let plane = ControlPlane::new(client, selection).map_err(failed)?;
     plane.start().await.map(Some).map_err(failed)

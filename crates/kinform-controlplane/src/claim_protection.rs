@@ -12,65 +12,28 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use kinform::{
-    Action, Controller, Ctx, Enqueue, Error, Index, IndexReader, Informer, Obj, ObjectKey,
-    Reconciler,
-};
+use kinform::{Action, Controller, Ctx, Enqueue, Informer, Obj, Reconciler};
 use serde_json::Value;
 
 use crate::frame::Frame;
 use crate::json::{is_terminating, name, set as put, text};
-use crate::pods::node;
+use crate::pods::claims_of;
 use crate::writer::{Failed, Writer, collection};
 
 const FINALIZER: &str = "kubernetes.io/pvc-protection";
-const USED: &str = "claims";
-
-/// The context of every reconcile.
-struct State {
-    /// The pods on nodes, by the claims that they mount.
-    pods: IndexReader<Pod>,
-}
 
 /// Makes the controller.
-///
-/// # Errors
-/// The informers are stopped.
-pub(crate) fn controller(frame: &Frame) -> Result<Reconciler, Error> {
+pub(crate) fn controller(frame: &Frame) -> Reconciler {
     let claims: Informer<PersistentVolumeClaim> = frame.factory.informer();
     let claims: Informer<Value> = claims.cast();
     let pods: Informer<Pod> = frame.factory.informer();
-    let state = State {
-        pods: pods.add_index(Index::by(USED, |pod: &Pod| match node(pod) {
-            // Its kubelet will not start it with a claim that is deleted.
-            "" => Vec::new(),
-            _ => claims_of(pod).map(|claim| claim.to_string()).collect(),
-        }))?,
-    };
-    Ok(Controller::of(&claims)
+    Controller::of(&claims)
         .watches(&pods, of_pod)
         .named("pvc-protection-controller")
         .client(frame.client("pvc-protection-controller"))
-        .context(state)
+        .context(frame.clone())
         .shutdown_on(frame.stop.clone())
-        .reconciling(reconcile))
-}
-
-/// The keys of the claims that a pod mounts.
-pub(crate) fn claims_of(pod: &Pod) -> impl Iterator<Item = ObjectKey> {
-    let namespace = pod.metadata.namespace.as_deref();
-    let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref());
-    let volumes = volumes.unwrap_or_default().iter();
-    volumes.filter_map(move |volume| {
-        let claim = volume.persistent_volume_claim.as_ref();
-        // The claim of an ephemeral volume has the names of its pod and of the volume.
-        let ephemeral = volume.ephemeral.as_ref().map(|_| {
-            let pod = pod.metadata.name.as_deref().unwrap_or_default();
-            format!("{pod}-{}", volume.name)
-        });
-        let name = claim.map(|claim| claim.claim_name.clone()).or(ephemeral)?;
-        Some(ObjectKey::new(namespace, &name))
-    })
+        .reconciling(reconcile)
 }
 
 fn of_pod(pod: &Obj<Pod>) -> Vec<Enqueue> {
@@ -80,8 +43,9 @@ fn of_pod(pod: &Obj<Pod>) -> Vec<Enqueue> {
     claims_of(&pod).map(Enqueue::from).collect()
 }
 
-async fn reconcile(claim: Arc<Value>, cx: Ctx<State>) -> Result<Action, Failed> {
-    let is_used = || cx.pods.get(cx.key().to_string()).typed().next().is_some();
+async fn reconcile(claim: Arc<Value>, cx: Ctx<Frame>) -> Result<Action, Failed> {
+    // A kubelet does not start a pod that comes with a claim on its way out: without a node it waits.
+    let is_used = || !cx.pods.mounting(cx.key()).is_empty();
     let Some(body) = unprotected(&claim).filter(|_| !is_used()) else {
         return Ok(Action::await_change());
     };
@@ -129,20 +93,5 @@ mod tests {
         assert_eq!(claim(None, &[FINALIZER]), None);
         assert_eq!(claim(now, &["other"]), None);
         assert_eq!(claim(now, &[FINALIZER, "other"]), Some(json!(["other"])));
-    }
-
-    #[test]
-    fn a_pod_mounts_its_claims_and_those_of_ephemeral_volumes() {
-        let pod: Pod = serde_json::from_value(json!({
-            "metadata": {"name": "p", "namespace": "ns"},
-            "spec": {"containers": [], "volumes": [
-                {"name": "a", "persistentVolumeClaim": {"claimName": "data"}},
-                {"name": "b", "ephemeral": {}},
-                {"name": "c", "emptyDir": {}},
-            ]},
-        }))
-        .unwrap();
-        let claims: Vec<String> = claims_of(&pod).map(|claim| claim.to_string()).collect();
-        assert_eq!(claims, ["ns/data", "ns/p-b"]);
     }
 }

@@ -5,6 +5,7 @@
 //!                        └─▶ client of each controller's user: its writes
 //! ```
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use kinform::{CancellationToken, Error, InformerFactory};
@@ -16,9 +17,6 @@ use crate::pods::Pods;
 /// The user that reads for all controllers.
 pub(crate) const READER: &str = "system:kube-controller-manager";
 
-/// Makes the client of a user, by its name.
-pub(crate) type ClientOf = Arc<dyn Fn(&str) -> Client + Send + Sync>;
-
 /// The parts that every controller gets. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Frame {
@@ -26,20 +24,22 @@ pub(crate) struct Frame {
     pub(crate) pods: Pods,
     pub(crate) clock: Clock,
     pub(crate) stop: CancellationToken,
-    clients: ClientOf,
+    clients: Arc<HashMap<&'static str, Client>>,
 }
 
 impl Frame {
+    /// `clients` has the one of each user that reads or writes.
+    ///
     /// # Errors
     /// The indexes of pods cannot be made.
-    pub(crate) fn new(clients: ClientOf) -> Result<Self, Error> {
-        let factory = InformerFactory::new(clients(READER));
+    pub(crate) fn new(clients: HashMap<&'static str, Client>) -> Result<Self, Error> {
+        let factory = InformerFactory::new(client_in(&clients, READER));
         Ok(Self {
             pods: Pods::new(&factory.informer())?,
             factory,
             clock: Clock::start(),
             stop: CancellationToken::new(),
-            clients,
+            clients: Arc::new(clients),
         })
     }
 
@@ -50,6 +50,11 @@ impl Frame {
 
     /// The client of a user.
     pub(crate) fn client_of(&self, user: &str) -> Client {
-        (self.clients)(user)
+        client_in(&self.clients, user)
     }
+}
+
+fn client_in(clients: &HashMap<&'static str, Client>, user: &str) -> Client {
+    let client = clients.get(user);
+    client.expect("`USERS` names every user").clone()
 }

@@ -42,6 +42,7 @@ mod json;
 mod kubelet;
 mod ownership;
 mod plane;
+mod pod_control;
 mod pods;
 mod registry;
 mod replica_set;
@@ -55,6 +56,6 @@ mod ttl_after_finished;
 mod volumes;
 mod writer;
 
-pub use crate::plane::{ControlPlane, users};
+pub use crate::plane::ControlPlane;
 pub use crate::registry::{ControllerName, Selection, UnknownController};
 pub use crate::running::{Running, client_of};

@@ -9,7 +9,6 @@
 //!
 //! Upstream counterpart: `kubernetes:pkg/controller/controller_ref_manager.go`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -17,9 +16,9 @@ use kinform::{Enqueue, Informer, Obj, ObjectKey};
 use serde_json::{Value, json};
 
 use crate::json::{name, text, uid};
-use crate::pods::{Pods, is_terminating, owner_reference};
+use crate::pods::{self, Pods, is_terminating, labels_of, owner_reference};
 use crate::selector::selects;
-use crate::writer::{Failed, Writer, collection};
+use crate::writer::{Failed, Writer};
 
 /// The UID of an object's controlling owner.
 pub(crate) fn controller_uid(object: &Value) -> Option<&str> {
@@ -37,10 +36,7 @@ pub(crate) fn selecting(owners: &Informer<Value>, pod: &Obj<Pod>) -> Vec<Enqueue
     if pod.owner_references().iter().any(|owner| owner.controller) {
         return Vec::new();
     }
-    let labels: BTreeMap<String, String> = pod
-        .labels()
-        .map(|(key, value)| (key.into_owned(), value.into_owned()))
-        .collect();
+    let labels = labels_of(pod.labels());
     if labels.is_empty() {
         return Vec::new();
     }
@@ -68,14 +64,12 @@ pub(crate) async fn claim_pods(
     candidates.extend(pods.without_owner(namespace));
     let mut claimed = Vec::new();
     for pod in candidates {
-        let pods = collection("/api/v1", namespace, "pods");
-        let name = pod.metadata.name.as_deref().unwrap_or_default();
-        let path = format!("{pods}/{name}");
+        let path = pods::path(&pod);
         let pod_uid = pod.metadata.uid.as_deref();
         let labels = pod.metadata.labels.as_ref();
         let is_selected =
             labels.is_some_and(|labels| selects(owner.pointer("/spec/selector"), labels));
-        let is_owned = crate::pods::controller_uid(&pod).is_some();
+        let is_owned = pods::controller_uid(&pod).is_some();
         match (is_owned, is_selected && belongs(&pod)) {
             (true, true) => claimed.push(pod),
             (true, false) => release(writer, owner, &path, pod_uid).await?,

@@ -7,7 +7,6 @@
 //! Everything lives inside [`ControlPlane::run`]; its end leaves no task behind.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{join_all, try_join_all};
@@ -28,28 +27,25 @@ pub(crate) const SYNC_WITHIN: Duration = Duration::from_secs(30);
 /// The time that queued events have at the end.
 const FLUSH_WITHIN: Duration = Duration::from_secs(1);
 
-/// The names of the users whose clients the control plane asks for.
-#[must_use]
-pub fn users() -> &'static [&'static str] {
-    &[
-        frame::READER,
-        kubelet::USER,
-        scheduler::USER,
-        "system:serviceaccount:kube-system:daemon-set-controller",
-        "system:serviceaccount:kube-system:deployment-controller",
-        "system:serviceaccount:kube-system:endpoint-controller",
-        "system:serviceaccount:kube-system:cronjob-controller",
-        "system:serviceaccount:kube-system:disruption-controller",
-        "system:serviceaccount:kube-system:endpointslice-controller",
-        "system:serviceaccount:kube-system:endpointslicemirroring-controller",
-        "system:serviceaccount:kube-system:job-controller",
-        "system:serviceaccount:kube-system:persistent-volume-binder",
-        "system:serviceaccount:kube-system:pvc-protection-controller",
-        "system:serviceaccount:kube-system:replicaset-controller",
-        "system:serviceaccount:kube-system:statefulset-controller",
-        "system:serviceaccount:kube-system:ttl-after-finished-controller",
-    ]
-}
+/// The users that controllers write as.
+const USERS: [&str; 16] = [
+    frame::READER,
+    kubelet::USER,
+    scheduler::USER,
+    "system:serviceaccount:kube-system:daemon-set-controller",
+    "system:serviceaccount:kube-system:deployment-controller",
+    "system:serviceaccount:kube-system:endpoint-controller",
+    "system:serviceaccount:kube-system:cronjob-controller",
+    "system:serviceaccount:kube-system:disruption-controller",
+    "system:serviceaccount:kube-system:endpointslice-controller",
+    "system:serviceaccount:kube-system:endpointslicemirroring-controller",
+    "system:serviceaccount:kube-system:job-controller",
+    "system:serviceaccount:kube-system:persistent-volume-binder",
+    "system:serviceaccount:kube-system:pvc-protection-controller",
+    "system:serviceaccount:kube-system:replicaset-controller",
+    "system:serviceaccount:kube-system:statefulset-controller",
+    "system:serviceaccount:kube-system:ttl-after-finished-controller",
+];
 
 /// Built-in controllers, ready to run.
 #[must_use = "a control plane does nothing before `run`"]
@@ -68,17 +64,14 @@ impl fmt::Debug for ControlPlane {
 }
 
 impl ControlPlane {
-    /// The selected controllers. `clients` makes the client of a user, by its name, such as
-    /// `system:serviceaccount:kube-system:deployment-controller`.
+    /// The selected controllers. `client` makes the client of a user, by its name, such as
+    /// `system:serviceaccount:kube-system:deployment-controller`; it is called once for each user.
     ///
     /// # Errors
     /// An informer cannot be made.
-    pub fn new(
-        clients: impl Fn(&str) -> Client + Send + Sync + 'static,
-        selection: &Selection,
-    ) -> Result<Self, Error> {
+    pub fn new(client: impl Fn(&str) -> Client, selection: &Selection) -> Result<Self, Error> {
         let mut plane = Self {
-            frame: Frame::new(Arc::new(clients))?,
+            frame: Frame::new(USERS.map(|user| (user, client(user))).into())?,
             reconcilers: Vec::new(),
             deliveries: Vec::new(),
         };
@@ -120,9 +113,9 @@ impl ControlPlane {
             ControllerName::VolumeBinder => {
                 let events =
                     self.events_of("persistent-volume-binder", "persistentvolume-controller");
-                volumes::controllers(&frame, events)?.into()
+                volumes::controllers(&frame, events).into()
             }
-            ControllerName::ClaimProtection => vec![claim_protection::controller(&frame)?],
+            ControllerName::ClaimProtection => vec![claim_protection::controller(&frame)],
             ControllerName::CronJob => {
                 vec![cron_job::controller(&frame, events("cronjob-controller"))?]
             }

@@ -7,25 +7,31 @@
 //!
 //! Upstream counterpart: `kubernetes:pkg/controller/controller_utils.go`, `pkg/api/v1/pod`.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod, PodCondition};
-use kinform::{Error, Index, IndexReader, Informer};
+use kinform::{Error, Index, IndexReader, Informer, ObjectKey};
 use serde_json::{Value, json};
 
 use crate::clock::left;
-use crate::json::{name, text, uid};
+use crate::json::{int, name, text, uid};
+use crate::writer::collection;
 
 /// The value of the index of pods without a controller, before their namespace.
 const ORPHANS: &str = "orphans";
+/// The index of pods on nodes by the claims that they mount.
+const CLAIMS: &str = "claims";
 
 /// The cache of pods, with the look-ups of the controllers that own pods.
 #[derive(Clone)]
 pub(crate) struct Pods {
     by_owner: IndexReader<Pod>,
     orphans: IndexReader<Pod>,
+    by_claim: IndexReader<Pod>,
 }
 
 impl Pods {
@@ -37,6 +43,10 @@ impl Pods {
             orphans: informer.add_index(Index::by(ORPHANS, |pod: &Pod| {
                 let namespace = pod.metadata.namespace.clone().unwrap_or_default();
                 controller_uid(pod).is_none().then_some(namespace)
+            }))?,
+            by_claim: informer.add_index(Index::by(CLAIMS, |pod: &Pod| match node(pod) {
+                "" => Vec::new(),
+                _ => claims_of(pod).map(|claim| claim.to_string()).collect(),
             }))?,
         })
     }
@@ -52,6 +62,11 @@ impl Pods {
     pub(crate) fn without_owner(&self, namespace: &str) -> Vec<Arc<Pod>> {
         self.orphans.get(namespace).typed().collect()
     }
+
+    /// The pods with a node that mount a claim.
+    pub(crate) fn mounting(&self, claim: &ObjectKey) -> Vec<Arc<Pod>> {
+        self.by_claim.get(claim.to_string()).typed().collect()
+    }
 }
 
 /// The UID of the controlling owner.
@@ -59,6 +74,39 @@ pub(crate) fn controller_uid(pod: &Pod) -> Option<&str> {
     let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
     let controller = owners.iter().find(|owner| owner.controller == Some(true));
     controller.map(|owner| owner.uid.as_str())
+}
+
+/// The keys of the claims that a pod mounts.
+pub(crate) fn claims_of(pod: &Pod) -> impl Iterator<Item = ObjectKey> {
+    let namespace = pod.metadata.namespace.as_deref();
+    let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref());
+    let volumes = volumes.unwrap_or_default().iter();
+    volumes.filter_map(move |volume| {
+        let claim = volume.persistent_volume_claim.as_ref();
+        // The claim of an ephemeral volume has the names of its pod and of the volume.
+        let ephemeral = volume.ephemeral.as_ref().map(|_| {
+            let pod = pod.metadata.name.as_deref().unwrap_or_default();
+            format!("{pod}-{}", volume.name)
+        });
+        let name = claim.map(|claim| claim.claim_name.clone()).or(ephemeral)?;
+        Some(ObjectKey::new(namespace, &name))
+    })
+}
+
+/// The path of a pod.
+pub(crate) fn path(pod: &Pod) -> String {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    format!("{}/{name}", collection("/api/v1", namespace, "pods"))
+}
+
+/// The labels of an object in a cache as a map.
+pub(crate) fn labels_of<'p>(
+    labels: impl Iterator<Item = (Cow<'p, str>, Cow<'p, str>)>,
+) -> BTreeMap<String, String> {
+    labels
+        .map(|(key, value)| (key.into_owned(), value.into_owned()))
+        .collect()
 }
 
 /// The phase; empty if there is none.
@@ -112,6 +160,21 @@ pub(crate) fn readiness_changed(pod: &Pod) -> Option<Timestamp> {
 pub(crate) fn ready_since(pod: &Pod) -> Option<Timestamp> {
     let ready = condition(pod, "Ready").filter(|ready| ready.status == "True")?;
     ready.last_transition_time.as_ref().map(|time| time.0)
+}
+
+/// The time that the pods of a set must be ready for before they are available.
+pub(crate) fn min_ready(set: &Value) -> Duration {
+    let seconds = int(set, "/spec/minReadySeconds");
+    Duration::from_secs(seconds.try_into().unwrap_or(0))
+}
+
+/// The time until the next of a set's pods is available by its age alone.
+pub(crate) fn next_available(set: &Value, pods: &[Arc<Pod>], now: Timestamp) -> Option<Duration> {
+    let min_ready = min_ready(set);
+    let waits = pods.iter();
+    waits
+        .filter_map(|pod| until_available(pod, min_ready, now))
+        .min()
 }
 
 /// The time until a ready pod is available; `None` if it is, or if it is not ready.
@@ -227,5 +290,20 @@ mod tests {
             Some(Duration::from_secs(1))
         );
         assert!(is_available(&pod, least, at("2026-01-01T00:00:10Z")));
+    }
+
+    #[test]
+    fn a_pod_mounts_its_claims_and_those_of_ephemeral_volumes() {
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {"name": "p", "namespace": "ns"},
+            "spec": {"containers": [], "volumes": [
+                {"name": "a", "persistentVolumeClaim": {"claimName": "data"}},
+                {"name": "b", "ephemeral": {}},
+                {"name": "c", "emptyDir": {}},
+            ]},
+        }))
+        .unwrap();
+        let claims: Vec<String> = claims_of(&pod).map(|claim| claim.to_string()).collect();
+        assert_eq!(claims, ["ns/data", "ns/p-b"]);
     }
 }

@@ -11,6 +11,8 @@ use kinform::Error;
 use kube_client::{Client, Error as ClientError};
 use serde_json::Value;
 
+use crate::json::{name, set, text};
+
 /// A refused or lost request.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failed {
@@ -77,6 +79,23 @@ impl Writer {
         self.send(Method::PUT, path, JSON, body).await
     }
 
+    /// Writes the status of an object in the collection at a path. Returns the object as it is then;
+    /// `None` if it had that status, and nothing was sent.
+    pub(crate) async fn put_status(
+        &self,
+        collection: &str,
+        object: &Value,
+        status: Value,
+    ) -> Result<Option<Value>, Failed> {
+        if object.get("status") == Some(&status) {
+            return Ok(None);
+        }
+        let mut body = object.clone();
+        set(&mut body, &["status"], status);
+        let path = format!("{collection}/{}/status", name(object));
+        self.replace(&path, &body).await.map(Some)
+    }
+
     /// Patches the object, or the subresource, at a path: a strategic merge patch.
     pub(crate) async fn patch(&self, path: &str, body: &Value) -> Result<Value, Failed> {
         let content = "application/strategic-merge-patch+json";
@@ -118,6 +137,11 @@ impl Writer {
 }
 
 const JSON: &str = "application/json";
+
+/// The path of the collection that an object is in.
+pub(crate) fn collection_of(api: &str, object: &Value, plural: &str) -> String {
+    collection(api, text(object, "/metadata/namespace"), plural)
+}
 
 /// The path of a namespaced collection.
 pub(crate) fn collection(api: &str, namespace: &str, plural: &str) -> String {

@@ -20,7 +20,6 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use kinform::events::EventRecorder;
 use kinform::{
@@ -28,12 +27,12 @@ use kinform::{
 };
 use serde_json::{Value, json};
 
-use self::plan::{Note, Plan, Start, beyond_limits, plan};
-use self::times::until_next;
+use self::plan::{Note, Plan, Start, beyond_limits};
 use crate::frame::Frame;
-use crate::json::{name, set, text, time, uid};
+use crate::json::{name, text, uid};
+use crate::ownership::controller_uid;
 use crate::pods::reference;
-use crate::writer::{Failed, Writer, collection};
+use crate::writer::{Failed, Writer, collection_of};
 
 const WORKERS: usize = 5;
 const API: &str = "/apis/batch/v1";
@@ -106,12 +105,9 @@ impl State {
 
 async fn reconcile(cron: Arc<Value>, cx: Ctx<State>) -> Result<Action, Failed> {
     let now = cx.frame.clock.now();
-    if cx.is_rescheduled(cx.key(), &cron)
-        && let Some(action) = await_new_schedule(&cron, now)
-    {
-        return Ok(action);
-    }
-    let jobs: Vec<Arc<Value>> = cx.jobs.get(uid(&cron)).typed().collect();
+    let jobs = cx.jobs.get(uid(&cron));
+    let is_its = |job: &Arc<Value>| controller_uid(job) == Some(uid(&cron));
+    let jobs: Vec<Arc<Value>> = jobs.typed().filter(is_its).collect();
     let writer = Writer::new(cx.client()?, "kube-controller-manager");
     let mut deleted = Vec::new();
     for job in beyond_limits(&cron, &jobs) {
@@ -120,40 +116,32 @@ async fn reconcile(cron: Arc<Value>, cx: Ctx<State>) -> Result<Action, Failed> {
             deleted.push(uid(&job).to_owned());
         }
     }
-    let mut plan = match plan(&cron, &jobs, &deleted, now) {
+    let mut plan = match Plan::seen(&cron, &jobs, &deleted) {
         Ok(plan) => plan,
         Err(error) => {
             tracing::warn!(%error, "the CronJob cannot be read; waiting for its next version");
             return Ok(Action::await_change());
         }
     };
+    if !(cx.is_rescheduled(cx.key(), &cron) && plan.await_new_schedule(&cron, now)) {
+        plan.decide(&cron, now);
+    }
     cx.tell(&cron, std::mem::take(&mut plan.notes));
     let started = match plan.start.take() {
         Some(begin) => start(&writer, &cron, &jobs, begin, &mut plan, &cx).await,
         None => Ok(()),
     };
     if plan.changed {
-        let mut body = Value::clone(&cron);
-        set(&mut body, &["status"], json!(plan.status));
-        let crons = collection(API, text(&cron, "/metadata/namespace"), "cronjobs");
-        let path = format!("{crons}/{}/status", name(&cron));
-        writer.replace(&path, &body).await?;
+        let crons = collection_of(API, &cron, "cronjobs");
+        writer.put_status(&crons, &cron, json!(plan.status)).await?;
     }
     started?;
     Ok(plan.later.map_or(Action::await_change(), Action::requeue))
 }
 
-/// The wait for the first time of a changed schedule: times before the change are not missed.
-fn await_new_schedule(cron: &Value, now: Timestamp) -> Option<Action> {
-    let schedule = plan::schedule(cron, plan::zone(cron).ok()?).ok()?;
-    let last = time(cron, "/status/lastScheduleTime");
-    let last = last.or_else(|| time(cron, "/metadata/creationTimestamp"))?;
-    Some(Action::requeue(until_next(&schedule, last, now)?))
-}
-
 /// Deletes a job and its pods.
 async fn delete(writer: &Writer, cron: &Value, job: &str, cx: &State) -> Result<(), Failed> {
-    let jobs = collection(API, text(cron, "/metadata/namespace"), "jobs");
+    let jobs = collection_of(API, cron, "jobs");
     let options = json!({"propagationPolicy": "Background"});
     let deleted = writer.delete(&format!("{jobs}/{job}"), &options).await;
     let note = match &deleted {
@@ -184,7 +172,7 @@ async fn start(
         plan.deactivate(running.uid.as_deref().unwrap_or_default());
         plan.changed = true;
     }
-    let path = collection(API, text(cron, "/metadata/namespace"), "jobs");
+    let path = collection_of(API, cron, "jobs");
     let note = match writer.create(&path, &begin.body).await {
         Ok(job) => {
             plan.activate(&job, begin.time);

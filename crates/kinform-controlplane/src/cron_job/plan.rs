@@ -81,43 +81,11 @@ pub(super) fn beyond_limits(cron: &Value, jobs: &[Arc<Value>]) -> Vec<Arc<Value>
     beyond
 }
 
-/// Decides about a CronJob. `deleted` are the UIDs of jobs that were deleted just before.
-///
-/// # Errors
-/// Its status is none.
-pub(super) fn plan(
-    cron: &Value,
-    jobs: &[Arc<Value>],
-    deleted: &[String],
-    now: Timestamp,
-) -> Result<Plan, serde_json::Error> {
-    let status = cron.get("status").unwrap_or(&Value::Null);
-    let status: Option<CronJobStatus> = Option::deserialize(status)?;
-    let mut plan = Plan {
-        status: status.unwrap_or_default(),
-        changed: !deleted.is_empty(),
-        notes: Vec::new(),
-        start: None,
-        later: None,
-    };
-    for uid in deleted {
-        plan.deactivate(uid);
-    }
-    for job in jobs {
-        plan.see(job);
-    }
-    plan.drop_missing(jobs);
-    if !is_terminating(cron) {
-        plan.decide(cron, now);
-    }
-    Ok(plan)
-}
-
 /// The time zone of a CronJob.
 ///
 /// # Errors
 /// The event that says that there is none of this name.
-pub(super) fn zone(cron: &Value) -> Result<TimeZone, Note> {
+fn zone(cron: &Value) -> Result<TimeZone, Note> {
     match text(cron, "/spec/timeZone") {
         "" => Ok(TimeZone::UTC),
         zone => TimeZone::get(zone).map_err(|error| {
@@ -131,7 +99,7 @@ pub(super) fn zone(cron: &Value) -> Result<TimeZone, Note> {
 ///
 /// # Errors
 /// The event that says what is wrong with it.
-pub(super) fn schedule(cron: &Value, zone: TimeZone) -> Result<Schedule, Note> {
+fn schedule(cron: &Value, zone: TimeZone) -> Result<Schedule, Note> {
     let text = text(cron, "/spec/schedule");
     Schedule::parse(text, zone).map_err(|error| {
         Note::Warning(
@@ -142,6 +110,34 @@ pub(super) fn schedule(cron: &Value, zone: TimeZone) -> Result<Schedule, Note> {
 }
 
 impl Plan {
+    /// Sees what became of the jobs. `deleted` are the UIDs of those that were deleted just before.
+    ///
+    /// # Errors
+    /// The status of the CronJob is none.
+    pub(super) fn seen(
+        cron: &Value,
+        jobs: &[Arc<Value>],
+        deleted: &[String],
+    ) -> Result<Self, serde_json::Error> {
+        let status = cron.get("status").unwrap_or(&Value::Null);
+        let status: Option<CronJobStatus> = Option::deserialize(status)?;
+        let mut plan = Self {
+            status: status.unwrap_or_default(),
+            changed: !deleted.is_empty(),
+            notes: Vec::new(),
+            start: None,
+            later: None,
+        };
+        for uid in deleted {
+            plan.deactivate(uid);
+        }
+        for job in jobs {
+            plan.see(job);
+        }
+        plan.drop_missing(jobs);
+        Ok(plan)
+    }
+
     fn active(&self) -> &[ObjectReference] {
         self.status.active.as_deref().unwrap_or_default()
     }
@@ -226,7 +222,10 @@ impl Plan {
     }
 
     /// Decides whether a job starts now, and when to look again.
-    fn decide(&mut self, cron: &Value, now: Timestamp) {
+    pub(super) fn decide(&mut self, cron: &Value, now: Timestamp) {
+        if is_terminating(cron) {
+            return;
+        }
         let zone = match zone(cron) {
             Ok(zone) => zone,
             Err(note) => return self.notes.push(note),
@@ -288,6 +287,19 @@ impl Plan {
             },
         });
         self.later = until_next(&schedule, start, now);
+    }
+
+    /// Waits for the first time of a schedule that was changed: times before the change are not
+    /// missed. Returns whether there is such a time.
+    pub(super) fn await_new_schedule(&mut self, cron: &Value, now: Timestamp) -> bool {
+        let schedule = zone(cron).and_then(|zone| schedule(cron, zone));
+        let last = self.status.last_schedule_time.as_ref().map(|time| time.0);
+        let last = last.or_else(|| time(cron, "/metadata/creationTimestamp"));
+        self.later = schedule
+            .ok()
+            .zip(last)
+            .and_then(|(schedule, last)| until_next(&schedule, last, now));
+        self.later.is_some()
     }
 
     /// Returns whether the job of a time was started before.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::plan::{Note, Plan, beyond_limits, plan};
+use super::plan::{Note, Plan, beyond_limits};
 
 /// A cron job of every hour, made at 10:00.
 fn cron(spec: Value, status: Value) -> Value {
@@ -53,7 +53,9 @@ fn active(names: &[&str]) -> Value {
 }
 
 fn decide(cron: &Value, jobs: &[Arc<Value>], now: &str) -> Plan {
-    plan(cron, jobs, &[], at(now)).unwrap()
+    let mut plan = Plan::seen(cron, jobs, &[]).unwrap();
+    plan.decide(cron, at(now));
+    plan
 }
 
 fn started(plan: &Plan) -> Option<&str> {
@@ -249,4 +251,16 @@ fn a_started_job_is_active() {
     assert_eq!((plan.changed, json!(plan.status)), (true, expected));
     plan.deactivate("u");
     assert_eq!(plan.status.active, None);
+}
+
+#[test]
+fn a_changed_schedule_waits_for_its_first_time_and_sees_its_jobs_end() {
+    let active = json!({"active": [{"name": "tick-1", "uid": "tick-1"}],
+        "lastScheduleTime": "2026-01-01T10:00:00Z"});
+    let cron = cron(json!({"schedule": "30 * * * *"}), active);
+    let mut plan = Plan::seen(&cron, &[job("tick-1", "Complete")], &[]).unwrap();
+    assert!(plan.await_new_schedule(&cron, at("12:10:00")));
+    assert_eq!((&plan.start, plan.status.active), (&None, None));
+    assert_eq!(plan.later.map(|later| later.as_secs() / 60), Some(20));
+    assert!(plan.changed);
 }

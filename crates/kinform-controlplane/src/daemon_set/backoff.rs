@@ -23,17 +23,23 @@ pub(super) type Place = (String, i64, String);
 /// The last deletes.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
-    // BOUND: nodes with a failure within the last 30 minutes.
+    // BOUND: nodes with a failure within the last 30 minutes, and as many that are not swept yet.
     entries: HashMap<Place, (Timestamp, Duration)>,
+    /// The number of entries at which old ones are swept out: a sweep costs a look at each.
+    sweep_at: usize,
 }
 
 impl Backoff {
     /// Admits a delete, or returns the time to wait.
     pub(super) fn admit(&mut self, place: Place, now: Timestamp) -> Result<(), Duration> {
-        self.entries
-            .retain(|_, (last, _)| passed(*last, now) <= LONGEST * 2);
+        let is_old = |last: Timestamp| passed(last, now) > LONGEST * 2;
+        if self.entries.len() >= self.sweep_at {
+            self.entries.retain(|_, (last, _)| !is_old(*last));
+            self.sweep_at = self.entries.len() * 2 + 1;
+        }
         let delay = match self.entries.get(&place) {
             None => FIRST,
+            Some((last, _)) if is_old(*last) => FIRST,
             Some((last, delay)) if passed(*last, now) < *delay => {
                 return Err(*delay - passed(*last, now));
             }
@@ -69,6 +75,9 @@ mod tests {
         // After a long time without a failure it begins anew.
         assert_eq!(backoff.admit(place("a"), at(3 + 1801)), Ok(()));
         assert_eq!(backoff.admit(place("a"), at(3 + 1802)), Ok(()));
-        assert_eq!(backoff.entries.len(), 1);
+        // What is old is swept out before there is as much again.
+        assert_eq!(backoff.admit(place("c"), at(3 + 1802)), Ok(()));
+        assert_eq!(backoff.admit(place("d"), at(3 + 1802)), Ok(()));
+        assert!(!backoff.entries.contains_key(&place("b")));
     }
 }

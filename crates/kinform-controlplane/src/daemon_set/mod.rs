@@ -21,25 +21,25 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures::future::join_all;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kinform::events::EventRecorder;
 use kinform::{
     Action, Controller, Ctx, DecodedValues, Enqueue, Error, Informer, ObjectKey, Reconciler, Target,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use self::backoff::Backoff;
 use self::place::{HASH, Template};
 use self::plan::{Input, Plan, about_ended, plan};
 use crate::frame::Frame;
 use crate::hash::template_hash;
-use crate::json::{int, is_terminating, maybe_int, name, set as put, text, uid};
+use crate::json::{int, is_terminating, maybe_int, name, text, uid};
 use crate::ownership::{claim_pods, selecting};
-use crate::pods::{phase, reference};
+use crate::pod_control::PodControl;
+use crate::pods::{next_available, phase, reference};
 use crate::revision::{self, Naming, Revisions};
-use crate::writer::{Failed, Writer, collection};
+use crate::writer::{Failed, Writer, collection_of};
 
 const WORKERS: usize = 2;
 /// BOUND: pods that one reconcile creates or deletes, as upstream's burst.
@@ -139,9 +139,12 @@ async fn reconcile(set: Arc<Value>, cx: Ctx<State>) -> Result<Action, Failed> {
         ..input
     };
     // After a failure, too.
-    let written = write_status(&writer, &input, current.collisions).await;
-    done.and(written)?;
-    let later = later.into_iter().chain(status::next_look(&input)).min();
+    let sets = collection_of("/apis/apps/v1", &set, "daemonsets");
+    let next = status::next(&input, current.collisions);
+    let written = writer.put_status(&sets, &set, next).await;
+    done.and(written.map(drop))?;
+    let available = next_available(&set, &pods, input.now);
+    let later = later.into_iter().chain(available).min();
     Ok(later.map_or(Action::await_change(), Action::requeue))
 }
 
@@ -169,7 +172,7 @@ fn clear(set: &Value, plan: &mut Plan, cx: &State) -> Option<Duration> {
     later
 }
 
-/// Creates pods in batches of 1, 2, 4, and so on, then deletes.
+/// Creates pods, then deletes.
 async fn perform(
     writer: &Writer,
     set: &Value,
@@ -177,62 +180,18 @@ async fn perform(
     plan: &Plan,
     cx: &Ctx<State>,
 ) -> Result<(), Failed> {
-    let about = || cx.events.for_reference(reference(set));
-    let pods = &collection("/api/v1", text(set, "/metadata/namespace"), "pods");
-    let mut failed = None;
-    let (mut left, mut batch) = (&plan.create[..plan.create.len().min(BURST)], 1);
-    while !left.is_empty() && failed.is_none() {
-        let (now, later) = left.split_at(batch.min(left.len()));
-        let create = |node: &String| {
-            let body = template.pod_for(node);
-            async move { writer.create(pods, &body).await }
-        };
-        for created in join_all(now.iter().map(create)).await {
-            match created {
-                Ok(pod) => {
-                    let note = format!("Created pod: {}", name(&pod));
-                    about().normal("SuccessfulCreate", &note);
-                }
-                Err(error) => {
-                    let note = format!("Error creating: {}", error.message());
-                    about().warning("FailedCreate", &note);
-                    failed = Some(error);
-                }
-            }
-        }
-        (left, batch) = (later, batch * 2);
-    }
-    let delete = plan.delete.iter().take(BURST);
-    let deleted = join_all(delete.map(|pod| async move {
-        let pod = pod.metadata.name.as_deref().unwrap_or_default();
-        let gone = writer.delete(&format!("{pods}/{pod}"), &json!({})).await;
-        (pod, gone)
-    }));
-    for (pod, gone) in deleted.await {
-        match gone {
-            Ok(true) => about().normal("SuccessfulDelete", &format!("Deleted pod: {pod}")),
-            Ok(false) => {}
-            Err(error) => {
-                let note = format!("Error deleting: {}", error.message());
-                about().warning("FailedDelete", &note);
-                failed = Some(error);
-            }
-        }
-    }
-    failed.map_or(Ok(()), Err)
-}
-
-async fn write_status(writer: &Writer, input: &Input<'_>, collisions: i64) -> Result<(), Failed> {
-    let next = status::next(input, collisions);
-    if input.set.get("status") == Some(&next) {
-        return Ok(());
-    }
-    let mut body = input.set.clone();
-    put(&mut body, &["status"], next);
-    let namespace = text(input.set, "/metadata/namespace");
-    let sets = collection("/apis/apps/v1", namespace, "daemonsets");
-    let path = format!("{sets}/{}/status", name(input.set));
-    writer.replace(&path, &body).await.map(drop)
+    let pods = PodControl {
+        writer,
+        owner: set,
+        events: &cx.events,
+    };
+    let create = plan.create.iter().take(BURST);
+    let bodies: Vec<Value> = create.map(|node| template.pod_for(node)).collect();
+    let (_, not_created) = pods.create(&bodies).await;
+    let (_, not_deleted) = pods
+        .delete(&plan.delete[..plan.delete.len().min(BURST)])
+        .await;
+    not_deleted.or(not_created).map_or(Ok(()), Err)
 }
 
 /// Deletes revisions beyond the limit that no pod is of.

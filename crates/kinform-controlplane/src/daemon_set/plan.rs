@@ -12,15 +12,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::Value;
 
 use super::place::{Fit, Template, target};
-use crate::json::{int, text};
-use crate::pods::{is_available, is_finished, is_ready, is_terminating, node as node_of, phase};
+use crate::json::text;
+use crate::pods::{
+    is_available, is_finished, is_ready, is_terminating, min_ready, node as node_of, phase,
+};
 use crate::scheduler::fit::name;
 use crate::share::{Rounding, share};
 
@@ -82,11 +83,6 @@ pub(super) fn by_node(pods: &[Arc<Pod>]) -> ByNode {
         });
     }
     by_node
-}
-
-/// The time that a pod must be ready for.
-pub(super) fn min_ready(set: &Value) -> Duration {
-    Duration::from_secs(int(set, "/spec/minReadySeconds").try_into().unwrap_or(0))
 }
 
 fn sorted(nodes: &[Arc<Node>]) -> BTreeMap<&str, &Node> {

@@ -5,9 +5,11 @@
 //! ```
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::json;
 
 use super::plan::Plan;
 use super::*;
+use crate::json::set as put;
 
 const EARLY: &str = "2026-01-01T00:00:00Z";
 

@@ -9,14 +9,12 @@
 //! Upstream counterpart: `kubernetes:pkg/controller/daemon/daemon_controller.go`
 //! (`updateDaemonSetStatus`).
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use super::place::Fit;
-use super::plan::{Input, by_node, min_ready};
+use super::plan::{Input, by_node};
 use crate::json::{int, remove, set as put};
-use crate::pods::{is_available, is_ready, until_available};
+use crate::pods::{is_available, is_ready, min_ready};
 use crate::scheduler::fit::name;
 
 /// The next status. Members that this controller does not write stay.
@@ -63,13 +61,4 @@ pub(super) fn next(input: &Input<'_>, collisions: i64) -> Value {
         }
     }
     status
-}
-
-/// The time until the next pod becomes available by its age alone.
-pub(super) fn next_look(input: &Input<'_>) -> Option<Duration> {
-    let min_ready = min_ready(input.set);
-    let waits = input.pods.iter();
-    waits
-        .filter_map(|pod| until_available(pod, min_ready, input.now))
-        .min()
 }

@@ -35,7 +35,7 @@ use crate::json::{is_terminating, name, set as put, text, texts, uid};
 use crate::ownership::{adopt, controller_uid};
 use crate::pods::{Pods, is_finished, reference};
 use crate::selector::selects;
-use crate::writer::{Failed, Writer, collection};
+use crate::writer::{Failed, Writer, collection, collection_of};
 
 const WORKERS: usize = 5;
 const APPS: &str = "/apis/apps/v1";
@@ -192,7 +192,7 @@ async fn perform(
             writer.delete(&path, &json!({})).await?;
         }
         Write::Status(body) => {
-            let deployments = collection(APPS, namespace, "deployments");
+            let deployments = collection_of(APPS, deployment, "deployments");
             let path = format!("{deployments}/{}/status", name(deployment));
             writer.replace(&path, &body).await?;
         }
@@ -211,17 +211,16 @@ async fn collide(
     set: &Value,
     cx: &State,
 ) -> Result<(), Failed> {
-    let namespace = text(deployment, "/metadata/namespace");
     let owned = cx.sets.get(uid(deployment));
     let is_it = |one: &Value| name(one) == name(set) && model::has_template_of(one, set);
     if owned.typed().any(|one| is_it(&one)) {
         // Its own, which the cache did not have when the reconcile began.
         return Ok(());
     }
-    let mut body = deployment.clone();
+    let mut status = deployment.get("status").cloned().unwrap_or_default();
     let collisions = crate::json::int(deployment, "/status/collisionCount") + 1;
-    put(&mut body, &["status", "collisionCount"], collisions.into());
-    let deployments = collection(APPS, namespace, "deployments");
-    let path = format!("{deployments}/{}/status", name(deployment));
-    writer.replace(&path, &body).await.map(drop)
+    put(&mut status, &["collisionCount"], collisions.into());
+    let deployments = collection_of(APPS, deployment, "deployments");
+    let written = writer.put_status(&deployments, deployment, status).await;
+    written.map(drop)
 }

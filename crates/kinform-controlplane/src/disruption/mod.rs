@@ -13,7 +13,6 @@
 mod plan;
 mod scale;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
@@ -26,9 +25,9 @@ use serde_json::{Value, json};
 use self::plan::{Counted, Rule, counted, covers, expected, failed, printed_selector};
 use self::scale::{Caches, Scale, scale};
 use crate::frame::Frame;
-use crate::json::{name, set, text};
-use crate::pods::reference;
-use crate::writer::{Failed, Writer, collection};
+use crate::json::text;
+use crate::pods::{labels_of, reference};
+use crate::writer::{Failed, Writer, collection_of};
 
 /// The context of every reconcile.
 struct State {
@@ -64,19 +63,12 @@ pub(crate) fn controller(frame: &Frame, events: EventRecorder) -> Reconciler {
         .reconciling(reconcile)
 }
 
-fn labels_of(pod: &Obj<Pod>) -> BTreeMap<String, String> {
-    let labels = pod.labels();
-    labels
-        .map(|(key, value)| (key.into_owned(), value.into_owned()))
-        .collect()
-}
-
 /// The budgets that cover a pod.
 fn budgets_of(budgets: &Informer<Value>, pod: &Obj<Pod>) -> Vec<Enqueue> {
     let budgets = budgets
         .snapshot()
         .in_namespace(pod.namespace().unwrap_or_default());
-    let labels = labels_of(pod);
+    let labels = labels_of(pod.labels());
     let covering = budgets.iter().filter_map(|budget| {
         let value = budget.typed().ok()?;
         covers(&value, &labels).then(|| Enqueue::from(budget.key()))
@@ -102,16 +94,9 @@ async fn reconcile(budget: Arc<Value>, cx: Ctx<State>) -> Result<Action, Failed>
             (failed(&budget, &error, now), None)
         }
     };
-    if budget.get("status") != Some(&status) {
-        let mut body = Value::clone(&budget);
-        set(&mut body, &["status"], status);
-        let namespace = text(&budget, "/metadata/namespace");
-        let budgets = collection("/apis/policy/v1", namespace, "poddisruptionbudgets");
-        let writer = Writer::new(cx.client()?, "kube-controller-manager");
-        writer
-            .replace(&format!("{budgets}/{}/status", name(&budget)), &body)
-            .await?;
-    }
+    let budgets = collection_of("/apis/policy/v1", &budget, "poddisruptionbudgets");
+    let writer = Writer::new(cx.client()?, "kube-controller-manager");
+    writer.put_status(&budgets, &budget, status).await?;
     Ok(later.map_or(Action::await_change(), Action::requeue))
 }
 
@@ -121,11 +106,9 @@ fn pods_of(budget: &Value, cx: &State) -> Vec<Arc<Pod>> {
         .pods
         .snapshot()
         .in_namespace(text(budget, "/metadata/namespace"));
-    let covered = pods.iter().filter_map(|pod| {
-        let labels = pod.labels();
-        let labels = labels.map(|(key, value)| (key.into_owned(), value.into_owned()));
-        covers(budget, &labels.collect()).then(|| pod.typed().ok())?
-    });
+    let covered = pods
+        .iter()
+        .filter_map(|pod| covers(budget, &labels_of(pod.labels())).then(|| pod.typed().ok())?);
     covered.collect()
 }
 

@@ -11,6 +11,7 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use serde_json::{Value, json};
 
+use super::service::publishes_not_ready;
 use crate::json::{maybe_int, name, set, text};
 use crate::pods::{is_finished, is_ready, is_terminating, node};
 
@@ -25,8 +26,7 @@ pub(super) fn endpoint(
         return None;
     }
     let address = address(pod, family)?;
-    let publishes = service.pointer("/spec/publishNotReadyAddresses");
-    let publishes = publishes.and_then(Value::as_bool) == Some(true);
+    let publishes = publishes_not_ready(service);
     let (serving, terminating) = (is_ready(pod), is_terminating(pod));
     let mut endpoint = json!({
         "addresses": [address],

@@ -11,20 +11,21 @@
 
 pub(crate) mod endpoint;
 mod plan;
+pub(crate) mod service;
 
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kinform::{
-    Action, Controller, Ctx, Enqueue, Error, Index, IndexReader, Informer, Obj, ObjectKey,
-    Reconciler,
+    Action, Controller, Ctx, Error, Index, IndexReader, Informer, ObjectKey, Reconciler,
 };
 use serde_json::{Value, json};
 
 use self::plan::{Write, plan};
+use self::service::{has_endpoints, pods_of, services_of};
 use crate::frame::Frame;
-use crate::json::{is_terminating, name, text, texts, uid};
+use crate::json::{name, text, uid};
 use crate::pods::node as node_of;
 use crate::writer::{Failed, Writer, collection};
 
@@ -66,39 +67,12 @@ pub(crate) fn controller(frame: &Frame) -> Result<Reconciler, Error> {
         .reconciling(reconcile))
 }
 
-/// Returns whether a Service's selector selects a pod. A Service without one selects none.
-pub(crate) fn selects(service: &Value, pod: &Obj<Pod>) -> bool {
-    let selector = texts(service, "/spec/selector");
-    let has = |(key, value): (&String, &String)| pod.label(key).as_deref() == Some(value);
-    !selector.is_empty() && selector.iter().all(has)
-}
-
-/// The Services that select a pod.
-pub(crate) fn services_of(services: &Informer<Value>, pod: &Obj<Pod>) -> Vec<Enqueue> {
-    let services = services.snapshot();
-    let namespace = pod.namespace().unwrap_or_default();
-    let all = services.in_namespace(namespace);
-    let selecting = all.typed().filter(|service| selects(service, pod));
-    let key = |service: Arc<Value>| ObjectKey::new(Some(namespace), name(&service));
-    selecting.map(key).map(Enqueue::from).collect()
-}
-
 async fn reconcile(service: Arc<Value>, cx: Ctx<State>) -> Result<Action, Failed> {
-    let has_selector = !texts(&service, "/spec/selector").is_empty();
-    let is_name_only = text(&service, "/spec/type") == "ExternalName";
-    if !has_selector || is_name_only || is_terminating(&service) {
+    if !has_endpoints(&service) {
         return Ok(Action::await_change());
     }
     let namespace = text(&service, "/metadata/namespace");
-    let pods: Vec<Arc<Pod>> = cx
-        .pods
-        .snapshot()
-        .in_namespace(namespace)
-        .to_objs()
-        .into_iter()
-        .filter(|pod| selects(&service, pod))
-        .filter_map(|pod| pod.typed().ok())
-        .collect();
+    let pods = pods_of(&service, &cx.pods);
     let slices = cx.slices.get(uid(&service));
     // Slices of others stay as they are, also if the service owns them.
     let is_ours = |slice: &Arc<Value>| plan::is_managed(slice);

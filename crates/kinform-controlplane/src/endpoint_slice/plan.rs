@@ -16,6 +16,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use super::endpoint::{endpoint, ports};
+use super::service::{TRIGGER, labels};
 use crate::json::{annotate, canonical, name, remove, set, text, texts};
 use crate::pods::{owner_reference, readiness_changed};
 
@@ -29,8 +30,6 @@ pub(super) fn is_managed(slice: &Value) -> bool {
     slice["metadata"]["labels"][MANAGED_BY] == MANAGER
 }
 const SERVICE: &str = "kubernetes.io/service-name";
-const HEADLESS: &str = "service.kubernetes.io/headless";
-const TRIGGER: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
 /// One write.
 #[derive(Debug, PartialEq)]
@@ -170,7 +169,7 @@ impl Kept {
             old == value || (value.is_null() && old.as_array().is_some_and(Vec::is_empty))
         };
         let is_same = same("endpoints", &endpoints) && same("ports", &ports);
-        let labels = labels(service);
+        let labels = labels(service, &[(SERVICE, name(service)), (MANAGED_BY, MANAGER)]);
         if !is_new && is_same && texts(&slice, "/metadata/labels") == labels {
             return None;
         }
@@ -231,17 +230,6 @@ fn fill(service: &Value, family: &str, group: Group, kept: &mut Vec<Kept>) {
             slice.endpoints.push(endpoint);
         }
     }
-}
-
-fn labels(service: &Value) -> BTreeMap<String, String> {
-    let mut labels = texts(service, "/metadata/labels");
-    labels.remove(HEADLESS);
-    labels.insert(SERVICE.to_owned(), name(service).to_owned());
-    labels.insert(MANAGED_BY.to_owned(), MANAGER.to_owned());
-    if text(service, "/spec/clusterIP") == "None" {
-        labels.insert(HEADLESS.to_owned(), String::new());
-    }
-    labels
 }
 
 fn new_slice(service: &Value, family: &str) -> Value {
@@ -380,6 +368,9 @@ mod tests {
         let [Write::Replace(slice)] = &writes[..] else {
             panic!("{writes:?}");
         };
-        assert_eq!(slice["metadata"]["labels"][HEADLESS], "");
+        assert_eq!(
+            slice["metadata"]["labels"]["service.kubernetes.io/headless"],
+            ""
+        );
     }
 }

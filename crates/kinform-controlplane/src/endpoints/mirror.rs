@@ -7,12 +7,14 @@
 //! Upstream counterpart: `kubernetes:pkg/controller/endpointslicemirroring/reconciler.go`.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::plan::MANAGED_BY as WRITTEN_BY;
+use crate::endpoint_slice::service::TRIGGER;
 use crate::json::{annotation, canonical, name, set, text, texts};
 use crate::pods::owner_reference;
 
@@ -21,7 +23,10 @@ const MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
 const SERVICE: &str = "kubernetes.io/service-name";
 const SKIPPED: &str = "endpointslice.kubernetes.io/skip-mirror";
 const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
-/// BOUND: addresses of one subset that are mirrored, as upstream's default.
+/// Annotations of Endpoints that are not those of their mirrors.
+const NOT_COPIED: [&str; 2] = [TRIGGER, "kubectl.kubernetes.io/last-applied-configuration"];
+/// BOUND: addresses that are mirrored of one subset, and of all with the same ports, as upstream's
+/// default.
 const ADDRESSES_MAX: usize = 1000;
 
 /// One write.
@@ -60,7 +65,10 @@ pub(super) fn plan(
         for subset in subsets.into_iter().flatten() {
             for (family, slice) in mirrors(endpoints, subset) {
                 let key = (family.to_owned(), canonical(&slice["ports"]));
-                wanted.insert(key, slice);
+                match wanted.entry(key) {
+                    Entry::Vacant(new) => drop(new.insert(slice)),
+                    Entry::Occupied(mut known) => join(known.get_mut(), &slice),
+                }
             }
         }
     }
@@ -70,27 +78,45 @@ pub(super) fn plan(
         let key = (text(slice, "/addressType").to_owned(), canonical(ports));
         match wanted.remove(&key) {
             None => writes.push(Write::Delete(name(slice).to_owned())),
-            Some(next) if canonical(&next["endpoints"]) != canonical(&slice["endpoints"]) => {
-                let mut replaced = Value::clone(slice);
-                set(&mut replaced, &["endpoints"], next["endpoints"].clone());
-                writes.push(Write::Replace(replaced));
-            }
-            Some(_) => {}
+            Some(next) => writes.extend(replaced(slice, &next).map(Write::Replace)),
         }
     }
     writes.extend(wanted.into_values().map(Write::Create));
     writes
 }
 
+/// Adds the endpoints of a subset to the slice of another one with the same ports.
+fn join(slice: &mut Value, other: &Value) {
+    let more = other.get("endpoints").and_then(Value::as_array).cloned();
+    if let Some(all) = slice["endpoints"].as_array_mut() {
+        all.extend(more.unwrap_or_default());
+        all.truncate(ADDRESSES_MAX);
+    }
+}
+
+/// A slice with the endpoints, labels and annotations that it must have; `None` if it has them.
+fn replaced(slice: &Value, next: &Value) -> Option<Value> {
+    let mut replaced = slice.clone();
+    set(&mut replaced, &["endpoints"], next["endpoints"].clone());
+    for part in ["labels", "annotations"] {
+        let wanted = texts(next, &format!("/metadata/{part}"));
+        if wanted != texts(slice, &format!("/metadata/{part}")) {
+            set(&mut replaced, &["metadata", part], json!(wanted));
+        }
+    }
+    (canonical(&replaced) != canonical(slice)).then_some(replaced)
+}
+
 /// The slices of one subset, by address family.
 fn mirrors<'e>(endpoints: &'e Value, subset: &'e Value) -> Vec<(&'static str, Value)> {
     let of = |list: &str, is_ready: bool| {
         let all = subset.get(list).and_then(Value::as_array);
-        let all = all.into_iter().flatten().take(ADDRESSES_MAX);
+        let all = all.into_iter().flatten();
         all.map(move |address| (address, is_ready))
             .collect::<Vec<_>>()
     };
-    let addresses = [of("addresses", true), of("notReadyAddresses", false)].concat();
+    let mut addresses = [of("addresses", true), of("notReadyAddresses", false)].concat();
+    addresses.truncate(ADDRESSES_MAX);
     let family_of = |address: &Value| {
         let ip: IpAddr = text(address, "/ip").parse().ok()?;
         Some(if ip.is_ipv6() { "IPv6" } else { "IPv4" })
@@ -134,6 +160,8 @@ fn new_slice(endpoints: &Value, subset: &Value, family: &str, addresses: Vec<Val
     let mut labels = texts(endpoints, "/metadata/labels");
     labels.insert(SERVICE.to_owned(), name(endpoints).to_owned());
     labels.insert(MANAGED_BY.to_owned(), MANAGER.to_owned());
+    let mut annotations = texts(endpoints, "/metadata/annotations");
+    annotations.retain(|key, _| !NOT_COPIED.contains(&key.as_str()));
     json!({
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
@@ -141,6 +169,7 @@ fn new_slice(endpoints: &Value, subset: &Value, family: &str, addresses: Vec<Val
             "generateName": format!("{}-", name(endpoints)),
             "namespace": text(endpoints, "/metadata/namespace"),
             "labels": labels,
+            "annotations": annotations,
             "ownerReferences": [owner_reference(endpoints)],
         },
         "addressType": family,
@@ -228,5 +257,35 @@ mod tests {
             Some(service(json!({}))),
             0,
         );
+    }
+
+    #[test]
+    fn subsets_with_the_same_ports_share_a_slice() {
+        let mut all = endpoints(&["10.0.0.1"]);
+        let second = endpoints(&["10.0.0.2"])["subsets"][0].clone();
+        all["subsets"].as_array_mut().unwrap().push(second);
+        let [slice] = &made(plan(&all, Some(&json!({"spec": {}})), &[]))[..] else {
+            panic!("one slice");
+        };
+        let of = |at: usize| slice["endpoints"][at]["addresses"][0].clone();
+        assert_eq!((of(0), of(1)), (json!("10.0.0.1"), json!("10.0.0.2")));
+    }
+
+    #[test]
+    fn labels_and_annotations_are_followed() {
+        let service = json!({"spec": {}});
+        let mut of = endpoints(&["10.0.0.1"]);
+        let slices = made(plan(&of, Some(&service), &[]));
+        let slices: Vec<_> = slices.into_iter().map(Arc::new).collect();
+        set(&mut of, &["metadata", "labels", "a"], "1".into());
+        set(&mut of, &["metadata", "annotations", "b"], "2".into());
+        set(&mut of, &["metadata", "annotations", TRIGGER], "now".into());
+        let writes = plan(&of, Some(&service), &slices);
+        let [Write::Replace(slice)] = &writes[..] else {
+            panic!("{writes:?}");
+        };
+        assert_eq!(slice["metadata"]["labels"]["a"], "1");
+        assert_eq!(slice["metadata"]["annotations"], json!({"b": "2"}));
+        assert_eq!(plan(&of, Some(&service), &[Arc::new(slice.clone())]), []);
     }
 }

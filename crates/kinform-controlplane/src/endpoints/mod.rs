@@ -21,9 +21,9 @@ use kinform::{
 use serde_json::{Value, json};
 
 use self::plan::{Write, plan};
-use crate::endpoint_slice::{selects, services_of};
+use crate::endpoint_slice::service::{has_endpoints, pods_of, services_of};
 use crate::frame::Frame;
-use crate::json::{is_terminating, name, text, texts, uid};
+use crate::json::{name, text, uid};
 use crate::writer::{Failed, Writer, collection};
 
 const WORKERS: usize = 5;
@@ -67,16 +67,11 @@ pub(crate) fn controller(frame: &Frame) -> Reconciler {
 }
 
 async fn reconcile(service: Arc<Value>, cx: Ctx<State>) -> Result<Action, Failed> {
-    let has_selector = !texts(&service, "/spec/selector").is_empty();
-    let is_name_only = text(&service, "/spec/type") == "ExternalName";
-    if !has_selector || is_name_only || is_terminating(&service) {
+    if !has_endpoints(&service) {
         return Ok(Action::await_change());
     }
     let namespace = text(&service, "/metadata/namespace");
-    let pods = cx.pods.snapshot();
-    let pods = pods.in_namespace(namespace).to_objs();
-    let selected = pods.into_iter().filter(|pod| selects(&service, pod));
-    let pods: Vec<Arc<Pod>> = selected.filter_map(|pod| pod.typed().ok()).collect();
+    let pods = pods_of(&service, &cx.pods);
     let key = ObjectKey::new(Some(namespace), name(&service));
     let before = cx.endpoints.get(&key).and_then(|one| one.typed().ok());
     let writer = Writer::new(cx.client()?, "kube-controller-manager");

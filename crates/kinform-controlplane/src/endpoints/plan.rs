@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use crate::endpoint_slice::endpoint::{address, ports};
+use crate::endpoint_slice::service::{TRIGGER, labels, publishes_not_ready};
 use crate::json::{annotate, canonical, name, remove, set, text, texts};
 use crate::pods::{is_finished, is_ready, is_terminating, node, readiness_changed};
 
@@ -21,8 +22,6 @@ use crate::pods::{is_finished, is_ready, is_terminating, node, readiness_changed
 const ADDRESSES_MAX: usize = 1000;
 pub(super) const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 pub(super) const MANAGER: &str = "endpoint-controller";
-const HEADLESS: &str = "service.kubernetes.io/headless";
-const TRIGGER: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 
 /// The write that an object of Endpoints needs.
@@ -48,7 +47,7 @@ pub(super) fn plan(service: &Value, pods: &[Arc<Pod>], before: Option<&Value>) -
             "name": name(service), "namespace": text(service, "/metadata/namespace"),
         }})
     });
-    let labels = labels(service);
+    let labels = labels(service, &[(MANAGED_BY, MANAGER)]);
     let old = before.and_then(|before| before.get("subsets")).cloned();
     let old = old
         .filter(|old| !old.is_null())
@@ -102,8 +101,7 @@ fn changed(service: &Value, pods: &[Arc<Pod>], old: &Value, is_new: bool) -> Opt
 
 /// The subsets of a Service, and whether addresses were left out.
 fn subsets(service: &Value, pods: &[Arc<Pod>]) -> (Value, bool) {
-    let publishes = service.pointer("/spec/publishNotReadyAddresses");
-    let publishes = publishes.and_then(Value::as_bool) == Some(true);
+    let publishes = publishes_not_ready(service);
     let family = service
         .pointer("/spec/ipFamilies/0")
         .and_then(Value::as_str);
@@ -187,16 +185,6 @@ fn address_of(service: &Value, pod: &Pod, ip: &str) -> Value {
         }
     }
     address
-}
-
-fn labels(service: &Value) -> BTreeMap<String, String> {
-    let mut labels = texts(service, "/metadata/labels");
-    labels.remove(HEADLESS);
-    labels.insert(MANAGED_BY.to_owned(), MANAGER.to_owned());
-    if text(service, "/spec/clusterIP") == "None" {
-        labels.insert(HEADLESS.to_owned(), String::new());
-    }
-    labels
 }
 
 #[cfg(test)]

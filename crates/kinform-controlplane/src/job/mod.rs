@@ -44,10 +44,11 @@ use self::member::{TRACKING, is_tracked};
 pub(crate) use self::status::finished;
 use self::sync::{BATCH, Done, Note, Sync, Work};
 use crate::frame::Frame;
-use crate::json::{is_terminating, name, set, text, uid};
-use crate::pods::{is_ready, owner_reference, reference};
+use crate::json::{is_terminating, text, uid};
+use crate::pod_control::PodControl;
+use crate::pods::{self, labels_of, owner_reference, reference};
 use crate::selector::selects;
-use crate::writer::{Failed, Writer, collection};
+use crate::writer::{Failed, Writer, collection_of};
 
 const WORKERS: usize = 5;
 const API: &str = "/apis/batch/v1";
@@ -137,10 +138,7 @@ fn jobs_of(jobs: &Informer<Value>, pod: &Obj<Pod>) -> Vec<ObjectKey> {
         let key = is_job.then(|| ObjectKey::new(pod.namespace(), &owner.name));
         return key.into_iter().collect();
     }
-    let labels = pod.labels();
-    let labels: BTreeMap<String, String> = labels
-        .map(|(key, value)| (key.into_owned(), value.into_owned()))
-        .collect();
+    let labels = labels_of(pod.labels());
     if labels.is_empty() {
         return Vec::new();
     }
@@ -223,7 +221,7 @@ async fn claim(writer: &Writer, job: &Value, cx: &State) -> Result<Vec<Arc<Pod>>
                 "ownerReferences": [{"$patch": "delete", "uid": uid(job)}],
                 "$deleteFromPrimitiveList/finalizers": [TRACKING],
             }});
-            match writer.patch(&pod_path(job, &pod), &patch).await {
+            match writer.patch(&pods::path(&pod), &patch).await {
                 // A pod that is gone, or another one of its name, is released.
                 Err(error) if matches!(error.code(), Some(404 | 422)) => {}
                 released => drop(released?),
@@ -238,7 +236,7 @@ async fn claim(writer: &Writer, job: &Value, cx: &State) -> Result<Vec<Arc<Pod>>
         .pods
         .without_owner(text(job, "/metadata/namespace"))
     {
-        if !is_selected(&pod) || crate::pods::is_terminating(&pod) {
+        if !is_selected(&pod) || pods::is_terminating(&pod) {
             continue;
         }
         let patch = json!({"metadata": {
@@ -246,7 +244,7 @@ async fn claim(writer: &Writer, job: &Value, cx: &State) -> Result<Vec<Arc<Pod>>
             "ownerReferences": [owner_reference(job)],
             "finalizers": [TRACKING],
         }});
-        match writer.patch(&pod_path(job, &pod), &patch).await {
+        match writer.patch(&pods::path(&pod), &patch).await {
             Err(error) if error.code() == Some(404) => {}
             // Its event counts it.
             adopted => drop(adopted?),
@@ -255,107 +253,37 @@ async fn claim(writer: &Writer, job: &Value, cx: &State) -> Result<Vec<Arc<Pod>>
     Ok(pods)
 }
 
-fn pod_path(job: &Value, pod: &Pod) -> String {
-    let pods = collection("/api/v1", text(job, "/metadata/namespace"), "pods");
-    format!(
-        "{pods}/{}",
-        pod.metadata.name.as_deref().unwrap_or_default()
-    )
-}
-
 /// Performs the work on pods. Returns the part that was done, and the last failure.
 async fn perform(writer: &Writer, job: &Value, work: Work, cx: &State) -> (Done, Option<Failed>) {
+    let pods = PodControl {
+        writer,
+        owner: job,
+        events: &cx.events,
+    };
     match work {
         Work::Nothing => (Done::default(), None),
-        Work::Create(bodies) => create(writer, job, &bodies, cx).await,
-        Work::End(pods) => delete(writer, job, &pods, cx).await,
-        Work::Remove(pods) => {
-            let released = release(writer, job, &pods).await;
-            let deleted = delete(writer, job, &released.0, cx).await;
-            (deleted.0, released.1.or(deleted.1))
+        Work::Create(bodies) => {
+            let (created, failed) = pods.create(&bodies).await;
+            (Done::created(created), failed)
+        }
+        Work::End(ended) => {
+            let (deleted, failed) = pods.delete(&ended).await;
+            (Done::deleted(&deleted), failed)
+        }
+        Work::Remove(removed) => {
+            let (released, stuck) = release(writer, &removed).await;
+            let (deleted, failed) = pods.delete(&released).await;
+            (Done::deleted(&deleted), stuck.or(failed))
         }
     }
-}
-
-/// Creates pods in batches of 1, 2, 4, and so on; stops after a batch with a failure.
-async fn create(
-    writer: &Writer,
-    job: &Value,
-    bodies: &[Value],
-    cx: &State,
-) -> (Done, Option<Failed>) {
-    let pods = collection("/api/v1", text(job, "/metadata/namespace"), "pods");
-    let about = || cx.events.for_reference(reference(job));
-    let (mut done, mut failed) = (Done::default(), None);
-    let (mut left, mut batch) = (bodies, 1);
-    while failed.is_none() && !left.is_empty() {
-        let (now, rest) = left.split_at(batch.min(left.len()));
-        for created in join_all(now.iter().map(|body| writer.create(&pods, body))).await {
-            match created {
-                Ok(pod) => {
-                    done.created += 1;
-                    let note = format!("Created pod: {}", name(&pod));
-                    about().normal("SuccessfulCreate", &note);
-                }
-                Err(error) => {
-                    let note = format!("Error creating: {}", error.message());
-                    about().warning("FailedCreate", &note);
-                    failed = Some(error);
-                }
-            }
-        }
-        (left, batch) = (rest, batch * 2);
-    }
-    (done, failed)
-}
-
-/// Deletes pods. One that is gone counts as deleted.
-async fn delete(
-    writer: &Writer,
-    job: &Value,
-    pods: &[Arc<Pod>],
-    cx: &State,
-) -> (Done, Option<Failed>) {
-    let about = || cx.events.for_reference(reference(job));
-    let (mut done, mut failed) = (Done::default(), None);
-    let no_options = &json!({});
-    let deleted = pods.iter().map(|pod| async move {
-        let path = pod_path(job, pod);
-        (pod, writer.delete(&path, no_options).await)
-    });
-    for (pod, deleted) in join_all(deleted).await {
-        match deleted {
-            Ok(was_there) => {
-                done.deleted += 1;
-                done.deleted_ready += i32::from(is_ready(pod));
-                if was_there {
-                    let name = pod.metadata.name.as_deref().unwrap_or_default();
-                    about().normal("SuccessfulDelete", &format!("Deleted pod: {name}"));
-                }
-            }
-            Err(error) => {
-                let note = format!("Error deleting: {}", error.message());
-                about().warning("FailedDelete", &note);
-                failed = Some(error);
-            }
-        }
-    }
-    (done, failed)
 }
 
 /// Removes the finalizer of pods. Returns those that have none any more, and the last failure.
-async fn release(
-    writer: &Writer,
-    job: &Value,
-    pods: &[Arc<Pod>],
-) -> (Vec<Arc<Pod>>, Option<Failed>) {
+async fn release(writer: &Writer, pods: &[Arc<Pod>]) -> (Vec<Arc<Pod>>, Option<Failed>) {
     let (mut released, mut failed) = (Vec::new(), None);
-    let all = pods.iter().map(|pod| async move {
-        (
-            pod,
-            without_finalizer(writer, &pod_path(job, pod), pod).await,
-        )
-    });
+    let all = pods
+        .iter()
+        .map(|pod| async move { (pod, without_finalizer(writer, pod).await) });
     for (pod, outcome) in join_all(all).await {
         match outcome {
             Ok(()) => released.push(Arc::clone(pod)),
@@ -365,13 +293,13 @@ async fn release(
     (released, failed)
 }
 
-/// Removes the finalizer of the pod at a path, if it has it.
-async fn without_finalizer(writer: &Writer, path: &str, pod: &Pod) -> Result<(), Failed> {
+/// Removes the finalizer of a pod, if it has it.
+async fn without_finalizer(writer: &Writer, pod: &Pod) -> Result<(), Failed> {
     if !is_tracked(pod) {
         return Ok(());
     }
     let patch = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": [TRACKING]}});
-    match writer.patch(path, &patch).await {
+    match writer.patch(&pods::path(pod), &patch).await {
         Err(error) if error.code() == Some(404) => Ok(()),
         patched => patched.map(drop),
     }
@@ -385,32 +313,27 @@ async fn record(
     cx: &Ctx<State>,
 ) -> Result<(), Failed> {
     let mut tracked = sync.track();
+    let jobs = collection_of(API, job, "jobs");
     let mut body = job.clone();
     if sync.flush {
-        body = put_status(writer, body, sync).await?;
+        let stored = writer.put_status(&jobs, &body, json!(sync.status)).await?;
+        body = stored.unwrap_or(body);
         cx.keep_backoff(cx.key(), uid(job), sync.backoff);
         tell(sync, job, cx);
     }
-    let (released, failed) = release(writer, job, &tracked.pods).await;
+    let (released, failed) = release(writer, &tracked.pods).await;
     let is_counted = sync.released(&mut tracked, &released);
     if let Some(failed) = failed {
         if is_counted {
-            put_status(writer, body, sync).await?;
+            writer.put_status(&jobs, &body, json!(sync.status)).await?;
         }
         return Err(failed);
     }
     if sync.end(&tracked) || is_counted {
-        put_status(writer, body, sync).await?;
+        writer.put_status(&jobs, &body, json!(sync.status)).await?;
     }
     tell(sync, job, cx);
     Ok(())
-}
-
-async fn put_status(writer: &Writer, mut body: Value, sync: &Sync) -> Result<Value, Failed> {
-    set(&mut body, &["status"], json!(sync.status));
-    let jobs = collection(API, text(&body, "/metadata/namespace"), "jobs");
-    let path = format!("{jobs}/{}/status", name(&body));
-    writer.replace(&path, &body).await
 }
 
 /// Writes the events of a sync that are due.

@@ -23,7 +23,7 @@ use super::{MANAGER, finished, is_managed_elsewhere, without_finalizer};
 use crate::frame::Frame;
 use crate::json::uid;
 use crate::pods::Pods;
-use crate::writer::{Failed, Writer, collection};
+use crate::writer::{Failed, Writer};
 
 /// Makes the controller, and its queue for pods of finished Jobs.
 pub(super) fn controller(
@@ -69,11 +69,8 @@ async fn reconcile(pod: Arc<Pod>, cx: Ctx<Informer<Value>>) -> Result<Action, Fa
     if !is_tracked(&pod) || is_counted(&pod, &cx) {
         return Ok(Action::await_change());
     }
-    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    let name = pod.metadata.name.as_deref().unwrap_or_default();
-    let path = format!("{}/{name}", collection("/api/v1", namespace, "pods"));
     let writer = Writer::new(cx.client()?, MANAGER);
-    without_finalizer(&writer, &path, &pod).await?;
+    without_finalizer(&writer, &pod).await?;
     Ok(Action::await_change())
 }
 

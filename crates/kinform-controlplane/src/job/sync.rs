@@ -60,6 +60,28 @@ pub(super) struct Done {
     pub(super) deleted_ready: i32,
 }
 
+/// A count of the status, and more that are not in it yet.
+fn total(counted: Option<i32>, more: usize) -> i32 {
+    counted.unwrap_or(0).saturating_add(number(more))
+}
+
+impl Done {
+    pub(super) fn created(count: usize) -> Self {
+        Self {
+            created: number(count),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn deleted(pods: &[Arc<Pod>]) -> Self {
+        Self {
+            deleted: number(pods.len()),
+            deleted_ready: number(pods.iter().filter(|pod| is_ready(pod)).count()),
+            ..Self::default()
+        }
+    }
+}
+
 /// A note about the Job.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Note {
@@ -175,9 +197,8 @@ impl Sync {
         let policy = self.spec.pod_failure_policy.as_ref();
         let counts = |pod: &&Arc<Pod>| failure(policy, pod) != Failure::Ignored;
         let failures = failed.iter().filter(counts).count();
-        self.counts.succeeded =
-            self.status.succeeded.unwrap_or(0) + number(succeeded.len() + in_succeeded.len());
-        self.counts.failed = self.status.failed.unwrap_or(0) + number(failures + in_failed.len());
+        self.counts.succeeded = total(self.status.succeeded, succeeded.len() + in_succeeded.len());
+        self.counts.failed = total(self.status.failed, failures + in_failed.len());
         self.backoff = self.backoff.after(&succeeded, &failed);
     }
 

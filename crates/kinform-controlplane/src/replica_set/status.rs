@@ -7,7 +7,6 @@
 //! Upstream counterpart: `kubernetes:pkg/controller/replicaset/replica_set_utils.go`.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -15,7 +14,7 @@ use serde_json::{Value, json};
 use super::plan::Plan;
 use crate::clock::stamp;
 use crate::json::{add_count, int, set as put, text, texts};
-use crate::pods::{is_available, is_ready, until_available};
+use crate::pods::{is_available, is_ready, min_ready};
 
 const FAILURE: &str = "ReplicaFailure";
 
@@ -72,25 +71,13 @@ fn conditions(set: &Value, plan: &Plan, failure: Option<&str>, now: Timestamp) -
     conditions
 }
 
-/// The time a pod must be ready for.
-fn min_ready(set: &Value) -> Duration {
-    Duration::from_secs(int(set, "/spec/minReadySeconds").try_into().unwrap_or(0))
-}
-
-/// The time until the next pod becomes available by its age alone.
-pub(super) fn next_look(set: &Value, plan: &Plan, now: Timestamp) -> Option<Duration> {
-    let min_ready = min_ready(set);
-    let waits = plan.active.iter();
-    waits
-        .filter_map(|pod| until_available(pod, min_ready, now))
-        .min()
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use super::*;
+    use crate::pods::next_available;
 
     fn ready(labels: &Value, since: &str) -> Arc<k8s_openapi::api::core::v1::Pod> {
         let pod = json!({"metadata": {"labels": labels}, "status": {"phase": "Running",
@@ -127,7 +114,10 @@ mod tests {
             "fullyLabeledReplicas": 1, "readyReplicas": 2, "availableReplicas": 1,
         });
         assert_eq!(next(&set, &plan, None, now()), expected);
-        assert_eq!(next_look(&set, &plan, now()), Some(Duration::from_secs(2)));
+        assert_eq!(
+            next_available(&set, &plan.active, now()),
+            Some(Duration::from_secs(2))
+        );
     }
 
     #[test]

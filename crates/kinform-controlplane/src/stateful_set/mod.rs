@@ -31,13 +31,14 @@ use serde_json::Value;
 use self::hands::Hands;
 use self::identity::{Version, ordinal, pod_name, revision_of};
 use self::plan::{Input, plan};
-use self::status::{Status, next_look};
+use self::status::Status;
 use crate::frame::Frame;
 use crate::hash::data_hash;
-use crate::json::{is_terminating, maybe_int, name, set as put, text, uid};
+use crate::json::{is_terminating, maybe_int, name, text, uid};
 use crate::ownership::{claim_pods, selecting};
+use crate::pods::next_available;
 use crate::revision::{self, Current, Naming, Revisions};
-use crate::writer::{Failed, Writer, collection};
+use crate::writer::{Failed, Writer, collection_of};
 
 const WORKERS: usize = 5;
 const NAMING: Naming = Naming {
@@ -179,23 +180,13 @@ async fn roll(
     // After a failure, too.
     let written = write_status(writer, set, &status).await;
     done.and(written)?;
-    Ok(next_look(set, pods, now).map_or(Action::await_change(), Action::requeue))
+    Ok(next_available(set, pods, now).map_or(Action::await_change(), Action::requeue))
 }
 
 async fn write_status(writer: &Writer, set: &Value, status: &Status) -> Result<(), Failed> {
-    let status = status.to_json(set);
-    if set.get("status") == Some(&status) {
-        return Ok(());
-    }
-    let mut body = set.clone();
-    put(&mut body, &["status"], status);
-    let sets = collection(
-        "/apis/apps/v1",
-        text(set, "/metadata/namespace"),
-        "statefulsets",
-    );
-    let path = format!("{sets}/{}/status", name(set));
-    writer.replace(&path, &body).await.map(drop)
+    let sets = collection_of("/apis/apps/v1", set, "statefulsets");
+    let written = writer.put_status(&sets, set, status.to_json(set)).await;
+    written.map(drop)
 }
 
 /// Deletes revisions beyond the limit that no pod is of.

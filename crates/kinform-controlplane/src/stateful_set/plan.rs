@@ -23,9 +23,9 @@ use super::identity::{
     Version, claim_names, identity_patch, ordinal, ordinals, pod, pod_name, revision_of,
 };
 use super::retention::{Holder, Place, goes_when_scaled, is_stale, settled};
-use super::status::{is_running_and_ready, min_ready};
+use super::status::is_running_and_ready;
 use crate::json::{int, name, text};
-use crate::pods::{is_available, is_finished, is_terminating, phase};
+use crate::pods::{is_available, is_finished, is_terminating, min_ready, phase};
 use crate::share::{Rounding, share};
 
 /// BOUND: pods that one reconcile creates, as upstream's batches have at most.

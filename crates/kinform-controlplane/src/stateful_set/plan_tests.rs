@@ -11,6 +11,7 @@ use serde_json::json;
 use super::identity::{Version, ordinal, pod_name, revision_of};
 use super::plan::{Input, Pace, Plan, Task, plan};
 use super::*;
+use crate::json::set as put;
 use crate::pods::{is_available, is_finished, is_terminating as is_ending};
 
 const EARLY: &str = "2026-01-01T00:00:00Z";

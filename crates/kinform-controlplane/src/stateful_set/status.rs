@@ -10,7 +10,6 @@
 //! (`computeReplicaStatus`, `completeRollingUpdate`).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -18,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::identity::revision_of;
 use crate::json::{add_count, int, maybe_int, set as put, text};
-use crate::pods::{is_available, is_ready, is_terminating, phase, until_available};
+use crate::pods::{is_available, is_ready, is_terminating, min_ready, phase};
 
 /// The counts and revisions of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,11 +35,6 @@ pub(super) struct Status {
 /// Returns whether a pod runs and is ready.
 pub(super) fn is_running_and_ready(pod: &Pod) -> bool {
     phase(pod) == "Running" && is_ready(pod)
-}
-
-/// The time that a pod must be ready for.
-pub(super) fn min_ready(set: &Value) -> Duration {
-    Duration::from_secs(int(set, "/spec/minReadySeconds").try_into().unwrap_or(0))
 }
 
 impl Status {
@@ -104,18 +98,12 @@ impl Status {
     }
 }
 
-/// The time until the next pod becomes available by its age alone.
-pub(super) fn next_look(set: &Value, pods: &[Arc<Pod>], now: Timestamp) -> Option<Duration> {
-    let min_ready = min_ready(set);
-    let waits = pods.iter();
-    waits
-        .filter_map(|pod| until_available(pod, min_ready, now))
-        .min()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::pods::next_available;
 
     fn pod(revision: &str, phase: &str, ready_since: &str) -> Arc<Pod> {
         let conditions = json!([
@@ -166,7 +154,7 @@ mod tests {
             "updateRevision": "b", "collisionCount": 1,
         });
         assert_eq!(status.to_json(&set(4)), expected);
-        let look = next_look(&set(4), &pods, now());
+        let look = next_available(&set(4), &pods, now());
         assert_eq!(look, Some(Duration::from_secs(3)));
     }
 

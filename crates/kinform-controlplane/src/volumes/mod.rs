@@ -18,15 +18,12 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kinform::events::EventRecorder;
-use kinform::{
-    Action, Controller, Ctx, Enqueue, Error, Index, IndexReader, Informer, ObjectKey, Reconciler,
-};
+use kinform::{Action, Controller, Ctx, Enqueue, Informer, ObjectKey, Reconciler};
 use serde_json::{Value, json};
 
-use crate::claim_protection::claims_of;
 use crate::frame::Frame;
 use crate::json::{annotate, annotation, is_terminating, name, set, text, uid};
-use crate::pods::{is_finished, node as node_of, reference};
+use crate::pods::{claims_of, is_finished, reference};
 use crate::writer::{Failed, Writer, collection};
 
 const ACCOUNT: &str = "persistent-volume-binder";
@@ -35,8 +32,6 @@ const COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 const BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 const PROTECTED: &str = "kubernetes.io/pv-protection";
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
-/// The index of pods on nodes by the claims that they mount.
-const BY_CLAIM: &str = "claims-of-bound-pods";
 /// The time after which a claim without a volume is looked at again, as upstream's period.
 const AGAIN: Duration = Duration::from_secs(15);
 
@@ -47,15 +42,11 @@ struct State {
     claims: Informer<Value>,
     volumes: Informer<Value>,
     classes: Informer<StorageClass>,
-    users: IndexReader<Pod>,
     events: EventRecorder,
 }
 
 /// Makes the two loops: of claims, of volumes.
-///
-/// # Errors
-/// The informers are stopped.
-pub(crate) fn controllers(frame: &Frame, events: EventRecorder) -> Result<[Reconciler; 2], Error> {
+pub(crate) fn controllers(frame: &Frame, events: EventRecorder) -> [Reconciler; 2] {
     let claims: Informer<PersistentVolumeClaim> = frame.factory.informer();
     let claims: Informer<Value> = claims.cast();
     let volumes: Informer<PersistentVolume> = frame.factory.informer();
@@ -66,10 +57,6 @@ pub(crate) fn controllers(frame: &Frame, events: EventRecorder) -> Result<[Recon
         claims: claims.clone(),
         volumes: volumes.clone(),
         classes: frame.factory.informer(),
-        users: pods.add_index(Index::by(BY_CLAIM, |pod: &Pod| match node_of(pod) {
-            "" => Vec::new(),
-            _ => claims_of(pod).map(|claim| claim.to_string()).collect(),
-        }))?,
         events,
     };
     let waiting = claims.clone();
@@ -110,7 +97,7 @@ pub(crate) fn controllers(frame: &Frame, events: EventRecorder) -> Result<[Recon
         .context(state)
         .shutdown_on(frame.stop.clone())
         .reconciling(settle);
-    Ok([of_claims, of_volumes])
+    [of_claims, of_volumes]
 }
 
 fn key_of(claim: &Value) -> ObjectKey {
@@ -187,14 +174,8 @@ fn must_wait(claim: &Value, cx: &State) -> bool {
     let waits = class
         .and_then(|class| class.typed().ok())
         .is_some_and(|class| class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer"));
-    let key = format!("{}/{}", text(claim, "/metadata/namespace"), name(claim));
-    let mut users = cx
-        .users
-        .get(key.as_str())
-        .typed()
-        .collect::<Vec<_>>()
-        .into_iter();
-    waits && !users.any(|pod| !is_finished(&pod) && !node_of(&pod).is_empty())
+    let users = || cx.frame.pods.mounting(&key_of(claim));
+    waits && users().iter().all(|pod| is_finished(pod))
 }
 
 /// Makes what is missing of four writes: the volume names the claim and is Bound, the claim names the

@@ -7,11 +7,8 @@
 //! They run in the test's runtime, without sockets, also beside a server that has some: under paused
 //! time their delays are the test's. A stopped or restarted server ends them first.
 
-use std::collections::HashMap;
-
 use kinform_apiserver::{Server, User};
-use kinform_controlplane::{ControlPlane, Running, Selection, client_of, users};
-use kube_client::Client;
+use kinform_controlplane::{ControlPlane, Running, Selection, client_of};
 
 use super::{TestError, failed};
 
@@ -23,14 +20,6 @@ pub(super) async fn start(server: &Server, selection: &Selection) -> Result<Runn
             let service = service.clone();
             async move { service.call(request).await }
         })
-    };
-    let clients = users().iter().map(|user| (*user, client(user)));
-    let clients: HashMap<&str, Client> = clients.collect();
-    let client = move |user: &str| {
-        let client = clients.get(user);
-        client
-            .expect("`users` names every user of the control plane")
-            .clone()
     };
     let plane = ControlPlane::new(client, selection);
     let plane = plane.map_err(|error| failed("make the controllers", &error))?;
