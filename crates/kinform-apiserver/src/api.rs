@@ -433,11 +433,12 @@ fn is_costly(method: &Method, target: &Target) -> bool {
 
 /// Handles an action or a write; the reply has all warnings, even if it is a refusal.
 async fn act(state: &Arc<State>, target: &Target, request: &WriteRequest<'_>) -> Response<Body> {
+    let wanted_deletes = state.wanted_deletes.added();
     let reply = match actions::answer(state, target, request).await {
         Some(reply) => reply,
         None => write_object(state, target, request).await,
     };
-    asked::settle(state).await;
+    asked::settle(state, wanted_deletes).await;
     let encoding = negotiate::error_encoding(request.headers);
     let mut reply = reply.unwrap_or_else(|status| reply::status(&status, encoding));
     reply::warn_of_all(&mut reply, &request.warnings.take());

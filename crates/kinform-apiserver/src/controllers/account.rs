@@ -17,13 +17,12 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::account_token;
-use super::namespace::namespace;
 use super::put::put;
-use super::removal::is_terminating;
 use crate::object::metadata;
 use crate::resource::{Found, ResourceInfo};
 use crate::state::State;
 use crate::storage::Stored;
+use crate::write::{NamespaceState, namespace_state};
 
 const ACCOUNT: &str = "default";
 const AUTHORITY: &str = "kube-root-ca.crt";
@@ -72,7 +71,7 @@ fn furnish(state: &State, name: &str) {
     let Some(authority) = &state.namespace_authority else {
         return;
     };
-    if namespace(state, name).is_none_or(|object| is_terminating(&object)) {
+    if namespace_state(&state.store, Some(name)) != NamespaceState::Active {
         return;
     }
     ensure(

@@ -1,8 +1,7 @@
-//! The direct effects of a write, by the kind of its object.
+//! The direct effects of a write.
 //!
 //! ```text
-//! definition written -> conditions, resources served      namespace deleted -> content deleted, namespace gone
-//! pod deleted gracefully, no kubelet -> gone              last custom object gone -> definition gone
+//! write, delete of a controller ──kinds.rs──▶ what the object's kind keeps ──namespace.rs──▶ namespace emptied
 //! ```
 //!
 //! The garbage collector runs after these effects and writes through this module.
@@ -10,55 +9,31 @@
 //! Upstream: `kubernetes/kubernetes:pkg/controller/namespace`,
 //! `apiextensions-apiserver:pkg/controller`.
 
-use super::account;
-use super::addresses;
-use super::definitions::{release_definition, settle_definitions};
-use super::event_ttl;
+use std::sync::Arc;
+
+use kinform_api::Status;
+use serde_json::Value;
+
+use super::kinds;
 use super::namespace::drain_namespace;
-use super::quota;
-use super::removal::at_once;
-use crate::access::rbac;
 use crate::budget::Meter;
-use crate::object::at;
-use crate::object::metadata;
 use crate::resource::ResourceInfo;
 use crate::state::State;
 use crate::storage::{Draft, Expect, Stored};
-use crate::write::commit::TRIES;
-use crate::write::commit::delete_stored;
+use crate::write::commit::{TRIES, delete_stored};
 use crate::write::complete::is_finished;
 use crate::write::delete;
 use crate::write::options::{DeleteOptions, WriteOptions};
 use crate::write::{Context, Fresh};
-use kinform_api::Status;
-use serde_json::Value;
-use std::sync::Arc;
 
 /// Applies the effects of a change of an object, except those of the garbage collector.
 pub(crate) fn follow(state: &Arc<State>, resource: &ResourceInfo, object: Option<&Stored>) {
     let Some(object) = object else { return };
-    if event_ttl::concerns(resource) {
-        event_ttl::written(state, object.key());
-    }
-    if resource.is_core("pods") && !state.has_kubelets {
-        finish_pod(state, resource, object);
-    }
-    if resource.is_definition() {
-        settle_definitions(state);
-    } else if resource.is_custom() {
-        release_definition(state, resource);
-    }
-    if resource.group == rbac::GROUP && resource.plural == "clusterroles" {
-        rbac::aggregation::aggregate(&state.store);
-    }
-    account::follow(state, resource, object);
-    addresses::follow(state, resource, object);
-    if resource.is_core("namespaces") {
-        drain_namespace(state, object.name());
-    } else if let Some(namespace) = object.namespace() {
+    kinds::follow(state, resource, object);
+    let is_namespace = resource.is_core("namespaces").then(|| object.name());
+    if let Some(namespace) = is_namespace.or(object.namespace()) {
         drain_namespace(state, namespace);
     }
-    quota::follow(state, resource, object);
 }
 
 /// Deletes an object as a client would, without running the garbage collector.
@@ -71,6 +46,33 @@ pub(crate) fn delete(
     key: &str,
     options: &DeleteOptions,
 ) -> Result<(), Box<Status>> {
+    let deleted = commit_delete(state, resource, key, options)?;
+    follow(state, resource, deleted.as_deref());
+    Ok(())
+}
+
+/// The same for a caller that empties the object's namespace itself.
+///
+/// # Errors
+/// Those of [`delete`].
+pub(super) fn delete_in_namespace(
+    state: &Arc<State>,
+    resource: &ResourceInfo,
+    key: &str,
+    options: &DeleteOptions,
+) -> Result<(), Box<Status>> {
+    if let Some(deleted) = commit_delete(state, resource, key, options)? {
+        kinds::follow(state, resource, &deleted);
+    }
+    Ok(())
+}
+
+fn commit_delete(
+    state: &State,
+    resource: &ResourceInfo,
+    key: &str,
+    options: &DeleteOptions,
+) -> Result<Option<Arc<Stored>>, Box<Status>> {
     let write = WriteOptions::default();
     let (namespace, name) = match key.split_once('/') {
         Some((namespace, name)) => (Some(namespace), name),
@@ -84,11 +86,9 @@ pub(crate) fn delete(
         fresh: Fresh::default(),
         meter: &Meter::endless(),
     };
-    let done = delete_stored(&state.store, resource, key, |current| {
+    delete_stored(&state.store, resource, key, |current| {
         delete::delete(&context, name, options, current)
-    })?;
-    follow(state, resource, done.as_deref());
-    Ok(())
+    })
 }
 
 /// Changes a stored object, retrying lost races; an object that is being deleted and no longer held
@@ -120,19 +120,4 @@ pub(crate) fn change(
         }
     }
     false
-}
-
-/// Removes a terminating pod that has a grace period, as far as its finalizers allow.
-fn finish_pod(state: &Arc<State>, resource: &ResourceInfo, pod: &Stored) {
-    let Some(current) = state.store.get(resource.shelf, pod.key()) else {
-        return;
-    };
-    if !current.has_ties() {
-        return;
-    }
-    let value = current.value();
-    let grace = at(&value, &["metadata", "deletionGracePeriodSeconds"]);
-    if metadata::is_terminating(&value) && grace.and_then(Value::as_i64).unwrap_or(0) > 0 {
-        at_once(state, resource, &current);
-    }
 }

@@ -31,6 +31,7 @@ pub(crate) mod event_ttl;
 pub(crate) mod follow;
 pub(crate) mod garbage;
 pub(crate) mod initial;
+mod kinds;
 pub(crate) mod namespace;
 mod put;
 mod quota;

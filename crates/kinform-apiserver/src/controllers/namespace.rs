@@ -15,8 +15,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::defer;
 use super::removal::{at_once, is_terminating, keys};
+use super::{defer, kinds};
 use crate::object::{metadata, text};
 use crate::resource::{Found, ResourceInfo};
 use crate::state::State;
@@ -26,8 +26,8 @@ use crate::write::commit::TRIES;
 
 const FINALIZER: &str = "kubernetes";
 
-/// Object of a namespace.
-pub(crate) fn namespace(state: &State, name: &str) -> Option<Arc<Stored>> {
+/// Returns the object of a namespace.
+fn namespace(state: &State, name: &str) -> Option<Arc<Stored>> {
     state.store.get(state.store.shelf("namespaces"), name)
 }
 
@@ -148,6 +148,7 @@ fn delete_objects(
             && !defer::defers(state, entry, &object, Wish::Emptied)
         {
             at_once(state, entry, &object);
+            kinds::follow(state, entry, &object);
         }
         let Some(left) = state.store.get(entry.shelf, &key) else {
             continue;

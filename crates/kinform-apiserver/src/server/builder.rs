@@ -341,10 +341,7 @@ impl Builder {
         written.map_err(|lost| Error::not_on_disk(lost.0))?;
         server.tasks.spawn(event_ttl::run(server.state.clone()));
         // What an earlier process left open.
-        let state = server.state.clone();
-        server
-            .tasks
-            .spawn(async move { asked::settle(&state).await });
+        asked::begin(&server.state);
         server.tasks.spawn(listen::accept(
             listener,
             server.state.clone(),
@@ -433,6 +430,12 @@ fn started(
     address: Option<SocketAddr>,
     begun: Begun,
 ) -> Server {
+    let weak = Arc::downgrade(&state);
+    state.wanted_deletes.started_by(move || {
+        if let Some(state) = weak.upgrade() {
+            asked::begin(&state);
+        }
+    });
     event_ttl::adopt(&state);
     let (closing, committing) = (CancellationToken::new(), TaskTracker::new());
     if state.store.has_disk() {

@@ -410,6 +410,71 @@ async fn a_webhook_of_admission_for_one_version_is_asked_about_writes_of_the_oth
     assert_eq!(*seen.lock().unwrap(), [json!("xxx")]);
 }
 
+const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
+
+#[tokio::test(start_paused = true)]
+async fn a_parameter_of_another_version_is_converted_for_its_policy() {
+    let (_server, service, _hook) = cups().await;
+    let (code, reply) = make(&service, "v1", "limit", json!("xxx")).await;
+    assert_eq!(code, 201, "{reply}");
+    let policy = json!({"metadata": {"name": "p"}, "spec": {
+        "paramKind": {"apiVersion": "example.com/v2", "kind": "Cup"},
+        "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
+            "operations": ["CREATE"], "resources": ["configmaps"]}]},
+        "validations": [{"expression": "size(object.data) < params.spec.size"}]}});
+    let binding = json!({"metadata": {"name": "p"}, "spec": {"policyName": "p",
+        "validationActions": ["Deny"],
+        "paramRef": {"namespace": "a", "name": "limit", "parameterNotFoundAction": "Deny"}}});
+    for (plural, object) in [
+        ("validatingadmissionpolicies", policy),
+        ("validatingadmissionpolicybindings", binding),
+    ] {
+        let path = format!("{ADMISSION}/{plural}");
+        let (code, reply) = send(&service, Method::POST, &path, object).await;
+        assert_eq!(code, 201, "{reply}");
+    }
+    let maps = "/api/v1/namespaces/a/configmaps";
+    let map = |data: Value| json!({"metadata": {"generateName": "m-"}, "data": data});
+    let two = map(json!({"a": "1", "b": "2"}));
+    let (code, reply) = send(&service, Method::POST, maps, two).await;
+    assert_eq!(code, 201, "{reply}");
+    let three = map(json!({"a": "1", "b": "2", "c": "3"}));
+    let (code, reply) = send(&service, Method::POST, maps, three).await;
+    assert_eq!(code, 422, "{reply}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_mutating_policy_only_looks_at_is_not_converted_back() {
+    let (_server, service, hook) = cups().await;
+    let (code, reply) = make(&service, "v2", "first", json!(3)).await;
+    assert_eq!(code, 201, "{reply}");
+    let calls = hook.calls();
+    let policy = json!({"metadata": {"name": "p"}, "spec": {"reinvocationPolicy": "Never",
+        "matchConstraints": {"resourceRules": [{"apiGroups": ["example.com"],
+            "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["cups"]}]},
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression":
+            "object.spec.size == 'x' ? [JSONPatch{op: 'add', path: '/spec/size', value: 'xx'}] \
+             : []"}}]}});
+    let binding = json!({"metadata": {"name": "p"}, "spec": {"policyName": "p"}});
+    for (plural, object) in [
+        ("mutatingadmissionpolicies", policy),
+        ("mutatingadmissionpolicybindings", binding),
+    ] {
+        let path = format!("{ADMISSION}/{plural}");
+        let (code, reply) = send(&service, Method::POST, &path, object).await;
+        assert_eq!(code, 201, "{reply}");
+    }
+    let before = hook.calls();
+    let (code, reply) = make(&service, "v2", "second", json!(3)).await;
+    assert_eq!((code, &reply["spec"]["size"]), (201, &json!(3)), "{reply}");
+    // As many as without the policy, and one to look.
+    assert_eq!(hook.calls() - before, calls + 1);
+    let before = hook.calls();
+    let (code, reply) = make(&service, "v2", "third", json!(1)).await;
+    assert_eq!((code, &reply["spec"]["size"]), (201, &json!(2)), "{reply}");
+    assert_eq!(hook.calls() - before, calls + 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_changed_definition_is_converted_by_its_new_webhook_and_a_deleted_one_ends_its_watches() {
     let (server, service, hook) = cups().await;

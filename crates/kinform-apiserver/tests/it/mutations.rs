@@ -20,8 +20,18 @@ fn apply(expression: &str) -> Value {
 
 /// Makes a policy and its binding.
 async fn bind(service: &Service, (name, resource): (&str, Value), mutations: Value) {
-    let policy = json!({"metadata": {"name": name}, "spec": {"reinvocationPolicy": "IfNeeded",
-        "matchConstraints": {"resourceRules": [resource]}, "mutations": mutations}});
+    let constraints = json!({"resourceRules": [resource]});
+    let more = json!({"matchConstraints": constraints, "mutations": mutations});
+    bind_with(service, name, more).await;
+}
+
+/// The same, with these members of the policy.
+async fn bind_with(service: &Service, name: &str, more: Value) {
+    let mut policy =
+        json!({"metadata": {"name": name}, "spec": {"reinvocationPolicy": "IfNeeded"}});
+    for (member, value) in more.as_object().unwrap() {
+        policy["spec"][member] = value.clone();
+    }
     let binding = json!({"metadata": {"name": name}, "spec": {"policyName": name}});
     for (path, object) in [(POLICIES, policy), (BINDINGS, binding)] {
         let (status, reply) = send(service, Method::POST, path, object).await;
@@ -169,4 +179,51 @@ async fn what_a_policy_adds_belongs_to_nobody_and_deletes_are_not_changed() {
     let path = format!("{CONFIG_MAPS}/one");
     let (status, _) = send(&service, Method::DELETE, &path, Value::Null).await;
     assert_eq!(status, 200);
+}
+
+#[tokio::test]
+async fn policies_are_matched_before_the_first_one_changes_the_object() {
+    let server = Server::builder().in_process();
+    let service = server.service();
+    let label = "Object{metadata: Object.metadata{labels: {'a': 'b'}}}";
+    let maps = || rule("", "configmaps");
+    bind(&service, ("a", maps()), json!([apply(label)])).await;
+    let more = json!({"mutations": [patch("[JSONPatch{op: 'add', path: '/data/b', value: 'x'}]")],
+        "matchConstraints": {"resourceRules": [maps()],
+            "objectSelector": {"matchLabels": {"a": "b"}}}});
+    bind_with(&service, "b", more).await;
+    let (status, made) = write(&service, "one").await;
+    assert_eq!((status, &made["data"]), (201, &json!({"a": "1"})), "{made}");
+    assert_eq!(made["metadata"]["labels"], json!({"a": "b"}));
+}
+
+#[tokio::test]
+async fn an_error_that_is_passed_over_skips_only_its_mutation() {
+    let server = Server::builder().in_process();
+    let service = server.service();
+    let add = |to: &str| {
+        patch(&format!(
+            "[JSONPatch{{op: 'add', path: '/data/{to}', value: 'x'}}]"
+        ))
+    };
+    let bad = patch("[JSONPatch{op: 'add', path: '/data/b', value: object.data.none}]");
+    let more = json!({"mutations": [add("b"), bad, add("c")], "failurePolicy": "Ignore",
+        "matchConstraints": {"resourceRules": [rule("", "configmaps")]}});
+    bind_with(&service, "a", more).await;
+    let (status, made) = write(&service, "one").await;
+    let wanted = json!({"a": "1", "b": "x", "c": "x"});
+    assert_eq!((status, &made["data"]), (201, &wanted), "{made}");
+}
+
+#[tokio::test]
+async fn each_mutation_has_a_budget_of_its_own() {
+    let server = Server::builder().in_process();
+    let service = server.service();
+    // Sixty of them together cost more than one budget.
+    let costly = "lists.range(400000).size() > 0 ? \
+                  [JSONPatch{op: 'add', path: '/data/b', value: 'x'}] : []";
+    let many = vec![patch(costly); 60];
+    bind(&service, ("a", rule("", "configmaps")), json!(many)).await;
+    let (status, made) = write(&service, "one").await;
+    assert_eq!((status, &made["data"]["b"]), (201, &json!("x")), "{made}");
 }

@@ -486,3 +486,47 @@ async fn a_webhook_may_keep_a_namespace_from_ending() {
     assert_eq!(send(&service, Method::PUT, &one, change).await.0, 200);
     assert_eq!(get(&service, &path).await.0, 404);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_webhook_that_deletes_before_it_answers_holds_up_no_reply() {
+    let (server, service) = server().await;
+    let maps = |name: &str| format!("{MAPS}/{name}");
+    let inner = service.clone();
+    let done = Arc::new(Mutex::new(Vec::new()));
+    let kept = done.clone();
+    // It deletes an owner with a dependent, before it answers about another dependent.
+    let handler = move |request: Request<Bytes>| {
+        let (inner, kept) = (inner.clone(), kept.clone());
+        async move {
+            let review: Value = serde_json::from_slice(request.body()).unwrap();
+            if review["request"]["oldObject"]["metadata"]["name"] == "child-a" {
+                let path = format!("{MAPS}/b");
+                let (code, _) = send(&inner, Method::DELETE, &path, Value::Null).await;
+                kept.lock().unwrap().push(code);
+            }
+            let response = json!({"uid": review["request"]["uid"], "allowed": true});
+            let body = json!({"apiVersion": review["apiVersion"], "kind": review["kind"],
+                "response": response});
+            Response::new(Bytes::from(body.to_string()))
+        }
+    };
+    server.webhook("hooks", "h", handler);
+    for name in ["a", "b"] {
+        let owner = json!({"metadata": {"name": name}});
+        let (_, owner) = send(&service, Method::POST, MAPS, owner).await;
+        let child = json!({"metadata": {"name": format!("child-{name}"), "ownerReferences": [
+            {"apiVersion": "v1", "kind": "ConfigMap", "name": name,
+                "uid": owner["metadata"]["uid"]}]}});
+        assert_eq!(send(&service, Method::POST, MAPS, child).await.0, 201);
+    }
+    let hook = webhook("h", json!(["DELETE"]), json!({}));
+    configure(&service, "validating", "v", vec![hook]).await;
+    let deleted = send(&service, Method::DELETE, &maps("a"), Value::Null).await;
+    assert_eq!(deleted.0, 200);
+    // The reply may be earlier than the last delete: a later write waits for none of its own.
+    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    for name in ["child-a", "child-b", "b"] {
+        assert_eq!(get(&service, &maps(name)).await.0, 404, "{name}");
+    }
+    assert_eq!(*done.lock().unwrap(), [200]);
+}

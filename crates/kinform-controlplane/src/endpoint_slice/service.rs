@@ -1,4 +1,4 @@
-//! What a Service asks of its endpoints, be they in slices or in Endpoints.
+//! Endpoints as their Service asks for them, be they in slices or in Endpoints.
 //!
 //! ```text
 //! Service → whether it has endpoints, the pods that it selects, the labels that its endpoints get

@@ -54,7 +54,7 @@ pub(super) async fn validate(
             continue;
         };
         let seen = matched.objects(question, objects).await?;
-        refusals.extend(ask(question, (policy, &matched), (objects, seen.of())));
+        refusals.extend(ask(question, (policy, &matched), (objects, seen.of())).await);
     }
     let first = refusals.into_iter().next();
     first.map_or(Ok(()), |refusal| Err(refused(question, &refusal)))
@@ -69,7 +69,7 @@ struct Refusal<'p> {
 
 /// Asks one policy about the objects as it sees them. Returns its first refusal, and adds its warnings
 /// to the question.
-fn ask<'p>(
+async fn ask<'p>(
     question: &Question<'_>,
     (policy, matched): (&'p Policy, &Match),
     (objects, seen): (Objects<'_>, Objects<'_>),
@@ -86,16 +86,13 @@ fn ask<'p>(
             return policy.failed(why).map(|decision| refuse(None, decision));
         }
     };
+    let bindings = params::of_bindings(question, policy, kind.as_deref(), objects).await;
     let mut first = None;
     let mut evaluation = None;
-    for binding in &policy.bindings {
-        if matching::of(question, &binding.constraints, objects).is_none() {
-            continue;
-        }
-        let decisions = match params::of(question, kind.as_deref(), binding) {
+    for (binding, params) in bindings {
+        let decisions = match params {
             Err(why) => {
                 // Whatever its actions are, a binding that is not configured refuses.
-                let why = format!("failed to configure binding: {why}");
                 let refusal = policy.failed(why);
                 first = first.or(refusal.map(|decision| refuse(Some(binding), decision)));
                 continue;

@@ -7,7 +7,7 @@
 //! Each mutation sees the object as those before it left it. A test of a JSON patch that fails skips
 //! its mutation. Changes belong to no manager: owners were recorded before.
 //!
-//! BOUND: two rounds of a policy for one object; the cost of each binding and parameter.
+//! BOUND: two rounds of a policy for one object; the cost of each mutation.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/admission/plugin/policy/mutating/{dispatcher,plugin}.go`,
 //! `pkg/admission/plugin/policy/mutating/patch`.
@@ -26,6 +26,7 @@ use crate::admission::{Objects, Question};
 use crate::object::json_patch::{self, Misfit, Operation};
 use crate::object::part::Part;
 use crate::ownership::partial;
+use crate::resource::ResourceInfo;
 
 /// The reply's reason for a policy or a binding that is not configured; others have `Invalid`.
 const FORBIDDEN: &str = "Forbidden";
@@ -78,18 +79,28 @@ impl Mutating {
         if object.is_null() {
             return Ok(());
         }
-        for (policy, asked) in self.policies.mutating.iter().zip(&mut self.asked) {
-            if !round.is_due(*asked, policy.reinvocation == Reinvocation::IfNeeded) {
+        let objects = Objects {
+            object: Some(&*object),
+            old,
+        };
+        // As a real server does, all are matched before the first one changes the object.
+        let mut invocations = Vec::new();
+        for policy in &self.policies.mutating {
+            invocations.push(invocation(question, policy, objects).await?);
+        }
+        for (invocation, asked) in invocations.into_iter().zip(&mut self.asked) {
+            let Some(invocation) = invocation else {
+                continue;
+            };
+            let wants_again = invocation.policy.reinvocation == Reinvocation::IfNeeded;
+            if !round.is_due(*asked, wants_again) {
                 continue;
             }
             let objects = Objects {
                 object: Some(&*object),
                 old,
             };
-            let Some(matched) = matching::of(question, &policy.constraints, objects) else {
-                continue;
-            };
-            let next = mutated(question, (policy, &matched), objects).await?;
+            let next = mutated(question, &invocation, objects).await?;
             if let Some(next) = next.filter(|next| next != object) {
                 round.changes += 1;
                 *object = next;
@@ -100,51 +111,71 @@ impl Mutating {
     }
 }
 
-/// Returns the object as a policy leaves it.
-async fn mutated(
+/// A policy that matches, with what its bindings ask it with.
+struct Invocation<'p> {
+    policy: &'p Policy,
+    matched: Match,
+    params: Vec<(&'p Binding, Vec<Option<Value>>)>,
+}
+
+/// Returns what a policy is asked with, if it matches.
+async fn invocation<'p>(
     question: &Question<'_>,
-    (policy, matched): (&Policy, &Match),
+    policy: &'p Policy,
     objects: Objects<'_>,
-) -> Result<Option<Value>, Box<Status>> {
+) -> Result<Option<Invocation<'p>>, Box<Status>> {
+    let Some(matched) = matching::of(question, &policy.constraints, objects) else {
+        return Ok(None);
+    };
+    let forbidden = |why| Refusal {
+        reason: FORBIDDEN,
+        why,
+    };
     let kind = match policy.param_kind(question.state) {
         Ok(kind) => kind,
         Err(why) => {
             let why = format!("failed to configure policy: {why}");
-            let reason = FORBIDDEN;
-            pass_over(question, (policy, None), Refusal { reason, why })?;
+            pass_over(question, (policy, None), forbidden(why))?;
             return Ok(None);
         }
     };
+    let mut params = Vec::new();
+    let bindings = params::of_bindings(question, policy, kind.as_deref(), objects).await;
+    for (binding, of_binding) in bindings {
+        match of_binding {
+            Ok(of_binding) => params.push((binding, of_binding)),
+            Err(why) => pass_over(question, (policy, Some(binding)), forbidden(why))?,
+        }
+    }
+    Ok(Some(Invocation {
+        policy,
+        matched,
+        params,
+    }))
+}
+
+/// Returns the object as a policy leaves it.
+async fn mutated(
+    question: &Question<'_>,
+    invocation: &Invocation<'_>,
+    objects: Objects<'_>,
+) -> Result<Option<Value>, Box<Status>> {
+    let matched = &invocation.matched;
     let seen = matched.objects(question, objects).await?;
     let Some(mut object) = seen.of().object.cloned() else {
         return Ok(None);
     };
     let mut is_changed = false;
-    for binding in &policy.bindings {
-        if matching::of(question, &binding.constraints, objects).is_none() {
-            continue;
-        }
-        let params = match params::of(question, kind.as_deref(), binding) {
-            Ok(params) => params,
-            Err(why) => {
-                let why = format!("failed to configure binding: {why}");
-                let reason = FORBIDDEN;
-                pass_over(question, (policy, Some(binding)), Refusal { reason, why })?;
-                continue;
-            }
-        };
-        for param in &params {
+    for (binding, params) in &invocation.params {
+        for param in params {
             let objects = Objects {
                 object: Some(&object),
                 old: seen.of().old,
             };
-            match apply_all(question, (policy, matched), objects, param.as_ref()) {
-                Ok(None) => {}
-                Ok(Some(next)) => {
-                    is_changed |= next != object;
-                    object = next;
-                }
-                Err(refusal) => pass_over(question, (policy, Some(binding)), refusal)?,
+            let of = (invocation, *binding);
+            if let Some(next) = apply_all(question, of, objects, param.as_ref())? {
+                is_changed |= next != object;
+                object = next;
             }
         }
     }
@@ -156,63 +187,80 @@ async fn mutated(
 }
 
 /// Applies the mutations of a policy for one parameter. Returns the object if it was changed.
+///
+/// # Errors
+/// The first error that the policy does not pass over; others skip their mutation.
 fn apply_all(
     question: &Question<'_>,
-    (policy, matched): (&Policy, &Match),
+    (invocation, binding): (&Invocation<'_>, &Binding),
     objects: Objects<'_>,
     param: Option<&Value>,
-) -> Result<Option<Value>, Refusal> {
+) -> Result<Option<Value>, Box<Status>> {
+    let (policy, resource) = (invocation.policy, &*invocation.matched.resource);
     let evaluation_of = |object: &Value| {
         let objects = Objects {
             object: Some(object),
             ..objects
         };
-        let mut evaluation = Evaluation::new(question, &matched.resource, objects);
+        let mut evaluation = Evaluation::new(question, resource, objects);
         evaluation.begin(param);
         evaluation
     };
     let Some(object) = objects.object else {
         return Ok(None);
     };
+    let pass_over = |refusal| pass_over(question, (policy, Some(binding)), refusal);
     let mut evaluation = evaluation_of(object);
     match policy.conditions.evaluate(&evaluation) {
         Verdict::Asked => {}
         Verdict::Skipped => return Ok(None),
-        Verdict::Failed(why) => return Err(Refusal::invalid(why)),
+        Verdict::Failed(why) => {
+            pass_over(Refusal::invalid(why))?;
+            return Ok(None);
+        }
     }
-    let mut budget = BINDING;
     let mut changed: Option<Value> = None;
     for mutation in &policy.mutations {
         if let Some(changed) = &changed {
             evaluation = evaluation_of(changed);
         }
-        let (Mutation::Apply(expression) | Mutation::Patch(expression)) = mutation;
-        let ran = evaluation.run(expression, &policy.variables, &mut budget);
-        let made = ran.map_err(|failed| match failed {
-            Failed::Error(why) => Refusal::invalid(why),
-            Failed::OutOfBudget => Refusal::invalid(
-                "validation failed due to running out of cost budget, no further validation rules \
-                 will be run",
-            ),
-        })?;
-        let made =
-            to_json(&made).ok_or_else(|| Refusal::invalid("the result has no form in JSON"))?;
         let object = changed.as_ref().unwrap_or(object);
-        let next = match mutation {
-            Mutation::Apply(_) => {
-                let part = match question.subresource {
-                    "scale" => Part::Scale,
-                    _ => Part::Main,
-                };
-                let merged = partial::merged((&matched.resource, part), object, made);
-                let merged = merged.map_err(|why| format!("error applying patch: {why}"));
-                Some(merged.map_err(Refusal::invalid)?)
-            }
-            Mutation::Patch(_) => patched(question, object, made).map_err(Refusal::invalid)?,
-        };
-        changed = next.or(changed);
+        let of = (policy, mutation);
+        match apply(question, of, &evaluation, (resource, object)) {
+            Ok(next) => changed = next.or(changed),
+            Err(why) => pass_over(Refusal::invalid(why))?,
+        }
     }
     Ok(changed)
+}
+
+/// Applies one mutation. Returns `None` if it leaves the object as it is.
+fn apply(
+    question: &Question<'_>,
+    (policy, mutation): (&Policy, &Mutation),
+    evaluation: &Evaluation,
+    (resource, object): (&ResourceInfo, &Value),
+) -> Result<Option<Value>, String> {
+    let (Mutation::Apply(expression) | Mutation::Patch(expression)) = mutation;
+    let mut budget = BINDING;
+    let ran = evaluation.run(expression, &policy.variables, &mut budget);
+    let made = ran.map_err(|failed| match failed {
+        Failed::Error(why) => why,
+        Failed::OutOfBudget => "validation failed due to running out of cost budget, no further \
+                                validation rules will be run"
+            .to_owned(),
+    })?;
+    let made = to_json(&made).ok_or("the result has no form in JSON")?;
+    if let Mutation::Patch(_) = mutation {
+        return patched(question, object, made);
+    }
+    let part = match question.subresource {
+        "scale" => Part::Scale,
+        _ => Part::Main,
+    };
+    let merged = partial::merged((resource, part), object, made);
+    let merged = merged.map_err(|why| format!("error applying patch: {why}"));
+    merged.map(Some)
 }
 
 /// Applies a JSON patch. Returns `None` if one of its tests fails.

@@ -1,8 +1,10 @@
-//! The parameters with which a binding asks its policy.
+//! The bindings with which a policy is asked, and their parameters.
 //!
 //! ```text
-//! Binding + resource of the parameters ──by name, by labels──▶ [parameter or null] | error
+//! bindings that match + resource of the parameters ──by name, by labels──▶ [parameter or null] | error
 //! ```
+//!
+//! A parameter that is stored in another version is converted, by its webhook if it has one.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/admission/plugin/policy/generic/policy_dispatcher.go`
 //! (`CollectParams`).
@@ -12,22 +14,41 @@ use std::sync::Arc;
 use kinform_api::selector::LabelSelector;
 use serde_json::Value;
 
-use super::stored::{Binding, ParamRef};
-use crate::admission::Question;
+use super::stored::{Binding, ParamRef, Policy};
+use crate::admission::matching;
+use crate::admission::{Objects, Question};
 use crate::budget::Meter;
 use crate::conversion;
 use crate::resource::ResourceInfo;
 use crate::storage::Stored;
 
-/// Returns the parameters of a binding; `None` among them stands for null.
+/// The parameters of a binding, `None` for null; or why it has none.
+type Params = Result<Vec<Option<Value>>, String>;
+
+/// Returns the bindings of a policy that match these objects, with their parameters.
+pub(super) async fn of_bindings<'p>(
+    question: &Question<'_>,
+    policy: &'p Policy,
+    kind: Option<&ResourceInfo>,
+    objects: Objects<'_>,
+) -> Vec<(&'p Binding, Params)> {
+    let mut found = Vec::new();
+    for binding in &policy.bindings {
+        if matching::of(question, &binding.constraints, objects).is_some() {
+            let params = of(question, kind, binding).await;
+            let params = params.map_err(|why| format!("failed to configure binding: {why}"));
+            found.push((binding, params));
+        }
+    }
+    found
+}
+
+/// Returns the parameters of a binding.
 ///
 /// # Errors
-/// The reference does not fit, or finds nothing where something must be found.
-pub(super) fn of(
-    question: &Question<'_>,
-    kind: Option<&ResourceInfo>,
-    binding: &Binding,
-) -> Result<Vec<Option<Value>>, String> {
+/// The reference does not fit, finds nothing where something must be found, or what it finds cannot
+/// be converted.
+async fn of(question: &Question<'_>, kind: Option<&ResourceInfo>, binding: &Binding) -> Params {
     let (Some(resource), Some(reference)) = (kind, &binding.params) else {
         return Ok(vec![None]);
     };
@@ -43,7 +64,7 @@ pub(super) fn of(
             return Err(why.to_owned());
         }
     };
-    let found = find(question, resource, (reference, namespace));
+    let found = find(question, resource, (reference, namespace)).await?;
     if found.is_empty() && reference.denies_absence {
         let why = "no params found for policy binding with `Deny` parameterNotFoundAction";
         return Err(why.to_owned());
@@ -51,36 +72,45 @@ pub(super) fn of(
     Ok(found.into_iter().map(Some).collect())
 }
 
-fn find(
+async fn find(
     question: &Question<'_>,
     resource: &ResourceInfo,
     (reference, namespace): (&ParamRef, Option<&str>),
-) -> Vec<Value> {
+) -> Result<Vec<Value>, String> {
     let store = &question.state.store;
-    let shown = |stored: &Arc<Stored>| {
+    let found: Vec<Arc<Stored>> = match (reference.name.as_str(), namespace) {
+        ("", _) => {
+            let view = store.view(resource.shelf);
+            let all = view.snapshot.iter();
+            let selected = all.filter(|stored| {
+                stored.namespace() == namespace && has_labels(reference.selector.as_ref(), stored)
+            });
+            selected.cloned().collect()
+        }
+        (name, namespace) => {
+            let key = match namespace {
+                Some(namespace) => format!("{namespace}/{name}"),
+                None => name.to_owned(),
+            };
+            store.get(resource.shelf, &key).into_iter().collect()
+        }
+    };
+    let found = match resource.is_converted() {
+        true => conversion::shown(question.state, resource, &found)
+            .await
+            .map_err(|broken| format!("params {:?} cannot be read: {}", broken.key, broken.why))?,
+        false => found,
+    };
+    let shown = found.iter().map(|stored| {
         let mut object = match resource.is_converted() {
-            // As in upstream's cache, a parameter that was never converted is not there.
-            true => conversion::at_hand(question.state, resource, stored)?.value(),
+            true => stored.value(),
             false => resource.to_shown(stored.value(), &Meter::of_object()),
         };
         object["apiVersion"] = Value::from(resource.api_version());
         object["kind"] = Value::from(resource.kind.as_str());
-        Some(object)
-    };
-    if !reference.name.is_empty() {
-        let key = match namespace {
-            Some(namespace) => format!("{namespace}/{}", reference.name),
-            None => reference.name.clone(),
-        };
-        let found = store.get(resource.shelf, &key);
-        return found.iter().filter_map(shown).collect();
-    }
-    let view = store.view(resource.shelf);
-    let all = view.snapshot.iter();
-    let selected = all.filter(|stored| {
-        stored.namespace() == namespace && has_labels(reference.selector.as_ref(), stored)
+        object
     });
-    selected.filter_map(shown).collect()
+    Ok(shown.collect())
 }
 
 fn has_labels(selector: Option<&LabelSelector>, stored: &Stored) -> bool {
