@@ -11,7 +11,9 @@ use jiff::Timestamp;
 use kinform_api::{FieldError, GroupResource, Status};
 use serde_json::{Value, json};
 
+use super::condition::set_condition;
 use super::{Act, Owners};
+use crate::admission::plugins::topology;
 use crate::http::body::Body;
 use crate::object::{at, metadata, text};
 use crate::resource::{Found, ResourceInfo};
@@ -44,7 +46,7 @@ pub(super) async fn bind(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
             return Err(Box::new(Status::not_found(&pods.group_resource(), name)));
         };
         let mut bound = bound(&pods, &stored, &binding, act.state.clock.now())?;
-        add_topology(act, &mut bound);
+        topology::label_bound(act.state, &mut bound);
         if dry_run {
             return Ok(act.done());
         }
@@ -123,6 +125,10 @@ fn bound(
         return Err(Box::new(Status::conflict(&part, name, &why)));
     }
     pod["spec"]["nodeName"] = binding["target"]["name"].clone();
+    if let Some(status) = pod["status"].as_object_mut() {
+        // The nomination has come true, or another node was better.
+        status.remove("nominatedNodeName");
+    }
     for (place, overwrites) in [("annotations", true), ("labels", false)] {
         for (key, value) in binding["metadata"][place].as_object().into_iter().flatten() {
             let entries = &mut pod["metadata"][place];
@@ -137,38 +143,4 @@ fn bound(
             "lastTransitionTime": metadata::time(now)}),
     );
     Ok(pod)
-}
-
-/// Copies the topology labels of the node to the pod.
-///
-/// Upstream: `kubernetes/kubernetes:plugin/pkg/admission/podtopologylabels`.
-fn add_topology(act: &Act<'_>, pod: &mut Value) {
-    let store = &act.state.store;
-    let node = text(pod, &["spec", "nodeName"]).to_owned();
-    let Some(node) = store.get(store.shelf("nodes"), &node) else {
-        return;
-    };
-    for key in [
-        "topology.kubernetes.io/zone",
-        "topology.kubernetes.io/region",
-    ] {
-        if let Some(value) = node.label(key) {
-            pod["metadata"]["labels"][key] = Value::from(value);
-        }
-    }
-}
-
-/// Replaces the condition of the same type, or adds the condition.
-fn set_condition(object: &mut Value, condition: Value) {
-    let conditions = &mut object["status"]["conditions"];
-    if !conditions.is_array() {
-        *conditions = json!([]);
-    }
-    let Some(list) = conditions.as_array_mut() else {
-        return;
-    };
-    match list.iter_mut().find(|old| old["type"] == condition["type"]) {
-        Some(old) => *old = condition,
-        None => list.push(condition),
-    }
 }

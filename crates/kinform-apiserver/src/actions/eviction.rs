@@ -1,7 +1,7 @@
 //! Eviction: a pod is deleted if its disruption budget allows it.
 //!
 //! ```text
-//! Eviction + pod + budgets ──▶ budget counted down, pod deleted, 201 | 429 with the budget's reason
+//! Eviction + pod + budgets ──▶ budget counted down, pod marked, deleted, 201 | 429 with the budget's reason
 //! ```
 //!
 //! This server does not count healthy pods: the status of a budget decides, as the client in the
@@ -16,6 +16,7 @@ use jiff::Timestamp;
 use kinform_api::{Status, StatusCause, reason};
 use serde_json::{Value, json};
 
+use super::condition::set_condition;
 use super::{Act, Owners};
 use crate::controllers::follow;
 use crate::http::body::Body;
@@ -29,6 +30,9 @@ use crate::write::{self, Context, Fresh};
 
 /// Field manager of the updates that count a budget down.
 const MANAGER: &str = "apiserver";
+/// The condition of a pod that is evicted, and its reason.
+const TARGET: &str = "DisruptionTarget";
+const EVICTED: &str = "EvictionByEvictionAPI";
 /// BOUND: evicted pods that a budget remembers.
 const DISRUPTED: usize = 2000;
 
@@ -73,6 +77,12 @@ pub(super) async fn evict(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> 
             }
         }
         let was_judged = once.resource_version != options.resource_version;
+        if !options.dry_run
+            && let Some(revision) = mark(act, pod.key(), &once)
+            && let Some(version) = &mut once.resource_version
+        {
+            *version = revision.to_string();
+        }
         match follow::delete_object(act.state, resource, pod.key(), &once) {
             Ok(()) => return Ok(act.done()),
             Err(status) if status.code == 409 && was_judged => {}
@@ -81,6 +91,38 @@ pub(super) async fn evict(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> 
     }
     let resource = resource.group_resource();
     Err(Box::new(Status::modified(&resource, act.name())))
+}
+
+/// Tells in a condition of the pod why it goes, as its owners read it. Returns the revision that the
+/// pod then has; `None` if it is not the one that is meant, which the delete tells.
+fn mark(act: &Act<'_>, key: &str, options: &DeleteOptions) -> Option<u64> {
+    let is_meant = |said: &Option<String>, is: &str| said.as_ref().is_none_or(|said| said == is);
+    let resource = &act.target.resource;
+    for _ in 0..TRIES {
+        let pod = act.state.store.get(resource.shelf, key)?;
+        let version = pod.revision().to_string();
+        if !is_meant(&options.uid, pod.uid()) || !is_meant(&options.resource_version, &version) {
+            return None;
+        }
+        let mut next = pod.value();
+        let told = at(&next, &["status", "conditions"]).and_then(Value::as_array);
+        let mut told = told.into_iter().flatten();
+        if told.any(|of| text(of, &["type"]) == TARGET && text(of, &["reason"]) == EVICTED) {
+            return Some(pod.revision());
+        }
+        let now = metadata::time(act.state.clock.now());
+        set_condition(
+            &mut next,
+            json!({"type": TARGET, "status": "True", "reason": EVICTED, "lastProbeTime": null,
+                "message": "Eviction API: evicting", "lastTransitionTime": now}),
+        );
+        let draft = Draft::new(&resource.fields, next)?;
+        let expect = Expect::Revision(pod.revision());
+        if let Ok(done) = act.state.store.put(resource.shelf, draft, expect) {
+            return Some(done.object.revision());
+        }
+    }
+    None
 }
 
 /// Returns whether budgets ignore the pod: it has ended, has not begun, or is being deleted.

@@ -11,6 +11,7 @@
 //! `pkg/registry/core/serviceaccount/storage/token.go`.
 
 mod binding;
+mod condition;
 mod connection;
 mod eviction;
 pub(crate) mod pod_log;

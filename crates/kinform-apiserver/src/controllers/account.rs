@@ -17,7 +17,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::account_token;
-use super::put::put;
+use super::put::{CONTROLLER_MANAGER, put};
 use crate::object::metadata;
 use crate::resource::{Found, ResourceInfo};
 use crate::state::State;
@@ -98,14 +98,9 @@ fn ensure(state: &State, namespace: &str, plural: &str, mut object: Value) {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let key = format!("{namespace}/{name}");
     let Some(stored) = state.store.get(resource.shelf, &key) else {
-        let metadata = metadata::of(&mut object);
-        metadata.insert("namespace".to_owned(), namespace.into());
-        let uid = uuid::Uuid::new_v4().to_string();
-        metadata.insert("uid".to_owned(), uid.into());
-        let now = metadata::time(state.clock.now());
-        metadata.insert("creationTimestamp".to_owned(), now);
+        metadata::of(&mut object).insert("namespace".to_owned(), namespace.into());
         // Another request may have been faster: then it is there.
-        put(state, &resource, object, None);
+        put(state, (&resource, CONTROLLER_MANAGER), object, None);
         return;
     };
     let mut next = stored.value();
@@ -114,7 +109,7 @@ fn ensure(state: &State, namespace: &str, plural: &str, mut object: Value) {
     }
     next["data"] = object["data"].take();
     // A faster writer is followed, too.
-    put(state, &resource, next, Some(&stored));
+    put(state, (&resource, CONTROLLER_MANAGER), next, Some(&stored));
 }
 
 #[cfg(test)]

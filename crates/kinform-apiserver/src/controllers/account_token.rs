@@ -16,7 +16,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::put::put;
+use super::put::{CONTROLLER_MANAGER, put};
 use super::removal::{at_once, is_terminating, keys};
 use crate::access::TokenSecret;
 use crate::object::{at, text};
@@ -122,7 +122,7 @@ fn fill(
         let annotations = &mut secret["metadata"]["annotations"];
         annotations[NAME] = Value::from(account.name());
         annotations[UID] = Value::from(account.uid());
-        put(state, secrets, secret, Some(stored));
+        put(state, (secrets, CONTROLLER_MANAGER), secret, Some(stored));
     }
 }
 
@@ -153,7 +153,7 @@ fn forget(state: &State, secret: &Stored) {
         .cloned()
         .collect();
     next["secrets"] = json!(kept);
-    put(state, &accounts, next, Some(&account));
+    put(state, (&accounts, CONTROLLER_MANAGER), next, Some(&account));
 }
 
 #[cfg(test)]

@@ -10,10 +10,11 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use crate::object::{at, metadata, text};
+use super::put::{API_SERVER, put};
+use crate::object::{at, text};
 use crate::resource::{Found, ResourceInfo};
 use crate::state::State;
-use crate::storage::{Draft, Expect, Stored};
+use crate::storage::{Expect, Stored};
 
 /// The group and version of the objects.
 const GROUP: (&str, &str) = ("networking.k8s.io", "v1");
@@ -79,12 +80,17 @@ fn parent(service: &Value) -> Value {
 
 fn make(state: &State, addresses: &ResourceInfo, address: &IpAddr, service: &Value) {
     let name = address.to_string();
-    let expect = match state.store.get(addresses.shelf, &name) {
-        None => Expect::Absent,
-        Some(stored) if stored.value()["spec"]["parentRef"] == parent(service) => return,
-        // A service had it that gave it up meanwhile.
-        Some(stored) => Expect::Revision(stored.revision()),
-    };
+    let parent = parent(service);
+    let writer = (addresses, API_SERVER);
+    if let Some(stored) = state.store.get(addresses.shelf, &name) {
+        let mut next = stored.value();
+        if next["spec"]["parentRef"] != parent {
+            // A service had it that gave it up meanwhile.
+            next["spec"]["parentRef"] = parent;
+            put(state, writer, next, Some(&stored));
+        }
+        return;
+    }
     let family = match address {
         IpAddr::V4(_) => "IPv4",
         IpAddr::V6(_) => "IPv6",
@@ -92,19 +98,15 @@ fn make(state: &State, addresses: &ResourceInfo, address: &IpAddr, service: &Val
     let object = json!({
         "metadata": {
             "name": name,
-            "uid": uuid::Uuid::new_v4().to_string(),
-            "creationTimestamp": metadata::time(state.clock.now()),
             "labels": {
                 "ipaddress.kubernetes.io/ip-family": family,
                 "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
             },
         },
-        "spec": {"parentRef": parent(service)},
+        "spec": {"parentRef": parent},
     });
-    if let Some(draft) = Draft::new(&addresses.fields, object) {
-        // Another request may have been faster: then it is there.
-        drop(state.store.put(addresses.shelf, draft, expect));
-    }
+    // Another request may have been faster: then it is there.
+    put(state, writer, object, None);
 }
 
 #[cfg(test)]

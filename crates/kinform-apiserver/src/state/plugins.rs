@@ -20,13 +20,14 @@ pub(crate) enum Plugin {
     DefaultStorageClass,
     RuntimeClass,
     DefaultIngressClass,
+    PodTopologyLabels,
     PersistentVolumeClaimResize,
     CertificateSubjectRestriction,
     ResourceQuota,
 }
 
 /// All plugins, with their names on a real server.
-const ALL: [(Plugin, &str); 11] = [
+const ALL: [(Plugin, &str); 12] = [
     (Plugin::LimitRanger, "LimitRanger"),
     (Plugin::ServiceAccount, "ServiceAccount"),
     (Plugin::PodSecurity, "PodSecurity"),
@@ -35,6 +36,7 @@ const ALL: [(Plugin, &str); 11] = [
     (Plugin::DefaultStorageClass, "DefaultStorageClass"),
     (Plugin::RuntimeClass, "RuntimeClass"),
     (Plugin::DefaultIngressClass, "DefaultIngressClass"),
+    (Plugin::PodTopologyLabels, "PodTopologyLabels"),
     (
         Plugin::PersistentVolumeClaimResize,
         "PersistentVolumeClaimResize",

@@ -208,3 +208,92 @@ async fn amounts_of_nothing_give_a_pod_no_class() {
     assert_eq!(resize(json!({"cpu": "1m"})).await, (422, json!(words)));
     assert_eq!(resize(json!({"memory": "0"})).await.0, 200);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_evicted_pod_tells_why_it_goes() {
+    let (_server, service) = server().await;
+    let body = json!({"metadata": {"name": "p", "finalizers": ["example.com/hold"]},
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}});
+    let (code, made) = send(&service, Method::POST, PODS, body).await;
+    assert_eq!(code, 201, "{made}");
+    let path = format!("{PODS}/p");
+    let evict = |options: Value| json!({"metadata": {"name": "p"}, "deleteOptions": options});
+    let eviction = format!("{path}/eviction");
+    for (options, code) in [
+        (json!({"preconditions": {"resourceVersion": "1"}}), 409),
+        (json!({"preconditions": {"uid": "another"}}), 409),
+        (json!({"dryRun": ["All"]}), 201),
+    ] {
+        let (got, reply) = send(&service, Method::POST, &eviction, evict(options)).await;
+        assert_eq!(got, code, "{reply}");
+        let (_, pod) = get(&service, &path).await;
+        assert_eq!(pod, made, "an eviction that does nothing leaves no trace");
+    }
+    let version = &made["metadata"]["resourceVersion"];
+    let options = json!({"preconditions": {"resourceVersion": version}});
+    let (code, reply) = send(&service, Method::POST, &eviction, evict(options)).await;
+    assert_eq!(code, 201, "{reply}");
+    let (_, pod) = get(&service, &path).await;
+    assert!(pod["metadata"]["deletionTimestamp"].is_string(), "{pod}");
+    let condition = &pod["status"]["conditions"][0];
+    assert_eq!(condition["type"], "DisruptionTarget", "{pod}");
+    assert_eq!(condition["reason"], "EvictionByEvictionAPI");
+    assert_eq!(condition["message"], "Eviction API: evicting");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_has_the_zone_and_region_of_its_node() {
+    let (_server, service) = server().await;
+    let labels = json!({"topology.kubernetes.io/zone": "z", "topology.kubernetes.io/region": "r",
+        "other": "o"});
+    let node = json!({"metadata": {"name": "n", "labels": labels}});
+    let (code, _) = send(&service, Method::POST, "/api/v1/nodes", node).await;
+    assert_eq!(code, 201);
+    let want = json!({"topology.kubernetes.io/zone": "z", "topology.kubernetes.io/region": "r"});
+    pod(&service, "named", &["c"]).await;
+    let (_, named) = get(&service, &format!("{PODS}/named")).await;
+    assert_eq!(named["metadata"]["labels"], want);
+    let waiting = json!({"metadata": {"name": "bound", "labels": {
+        "topology.kubernetes.io/zone": "elsewhere"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let (_, mut waiting) = send(&service, Method::POST, PODS, waiting).await;
+    waiting["status"]["nominatedNodeName"] = json!("n");
+    let path = format!("{PODS}/bound/status");
+    let (code, nominated) = send(&service, Method::PUT, &path, waiting).await;
+    assert_eq!(code, 200, "{nominated}");
+    assert_eq!(nominated["status"]["nominatedNodeName"], "n");
+    let binding = json!({"metadata": {"name": "bound"}, "target": {"kind": "Node", "name": "n"}});
+    let path = format!("{PODS}/bound/binding");
+    assert_eq!(send(&service, Method::POST, &path, binding).await.0, 201);
+    let (_, bound) = get(&service, &format!("{PODS}/bound")).await;
+    assert_eq!(bound["metadata"]["labels"], want);
+    assert_eq!(bound["status"]["nominatedNodeName"], Value::Null);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_without_labels_has_those_of_its_template() {
+    let (_server, service) = server().await;
+    let jobs = "/apis/batch/v1/namespaces/a/jobs";
+    let job = |name: &str, own: Value, of_template: Value| {
+        json!({"metadata": {"name": name, "labels": own}, "spec": {"template": {
+            "metadata": {"labels": of_template},
+            "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}})
+    };
+    for (name, own, of_template, has_job_name) in [
+        ("none", Value::Null, Value::Null, true),
+        ("template", Value::Null, json!({"x": "1"}), true),
+        ("own", json!({"x": "1"}), Value::Null, false),
+        ("other", json!({"x": "1"}), json!({"x": "2"}), false),
+    ] {
+        let body = job(name, own.clone(), of_template);
+        let (code, made) = send(&service, Method::POST, jobs, body).await;
+        assert_eq!(code, 201, "{made}");
+        let labels = &made["metadata"]["labels"];
+        let template = &made["spec"]["template"]["metadata"]["labels"];
+        assert_eq!(template["job-name"], name, "{made}");
+        match has_job_name {
+            true => assert_eq!(labels, template, "{name}"),
+            false => assert_eq!(*labels, own, "{name}"),
+        }
+    }
+}

@@ -530,3 +530,51 @@ async fn a_webhook_that_deletes_before_it_answers_holds_up_no_reply() {
     }
     assert_eq!(*done.lock().unwrap(), [200]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_hangs_up_loses_no_delete_of_the_garbage_collector() {
+    let (server, service) = server().await;
+    let handler = |request: Request<Bytes>| async move {
+        let review: Value = serde_json::from_slice(request.body()).unwrap();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let response = json!({"uid": review["request"]["uid"], "allowed": true});
+        let body = json!({"apiVersion": review["apiVersion"], "kind": review["kind"],
+            "response": response});
+        Response::new(Bytes::from(body.to_string()))
+    };
+    let (_, owner) = send(
+        &service,
+        Method::POST,
+        MAPS,
+        json!({"metadata": {"name": "o"}}),
+    )
+    .await;
+    for name in ["one", "two"] {
+        let child = json!({"metadata": {"name": name, "labels": {"slow": "yes"},
+            "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "o",
+                "uid": owner["metadata"]["uid"]}]}});
+        assert_eq!(send(&service, Method::POST, MAPS, child).await.0, 201);
+    }
+    server.webhook("hooks", "h", handler);
+    let only = json!({"objectSelector": {"matchLabels": {"slow": "yes"}}});
+    configure(
+        &service,
+        "validating",
+        "v",
+        vec![webhook("h", json!(["DELETE"]), only)],
+    )
+    .await;
+    let path = format!("{MAPS}/o");
+    let hung_up = send(&service, Method::DELETE, &path, Value::Null);
+    let hung_up = tokio::time::timeout(Duration::from_secs(1), hung_up).await;
+    assert!(hung_up.is_err(), "the reply waits for the webhook");
+    assert_eq!(get(&service, &format!("{MAPS}/one")).await.0, 200);
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    for name in ["o", "one", "two"] {
+        assert_eq!(
+            get(&service, &format!("{MAPS}/{name}")).await.0,
+            404,
+            "{name}"
+        );
+    }
+}

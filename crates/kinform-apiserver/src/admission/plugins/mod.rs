@@ -14,7 +14,7 @@
 //!
 //! * `priority.rs`, `tolerations.rs`, `runtime_class.rs`, `service_account.rs`: pods;
 //! * `pod_security/`: pods as the labels of their namespace demand; `limits.rs`: limit ranges;
-//! * `classes.rs`: default classes of storage and ingresses; `quota.rs`, `usage.rs`: resource quotas;
+//! * `topology.rs`: the zone and region of a pod; `classes.rs`: default classes of storage and ingresses; `quota.rs`, `usage.rs`: resource quotas;
 //! * `amounts.rs`: amounts of resources, which limits and quotas share;
 //! * `refusals.rs`: plugins that only refuse.
 //!
@@ -30,6 +30,7 @@ mod refusals;
 mod runtime_class;
 mod service_account;
 mod tolerations;
+pub(crate) mod topology;
 pub(crate) mod usage;
 
 use std::sync::Arc;
@@ -48,7 +49,7 @@ type Change = fn(&Question<'_>, &mut Value) -> Result<(), Box<Status>>;
 type Check = fn(&Question<'_>, Objects<'_>) -> Result<(), Box<Status>>;
 
 /// Changes of new objects: plugin, group, resource.
-const CHANGES: [(Plugin, &str, &str, Change); 7] = [
+const CHANGES: [(Plugin, &str, &str, Change); 8] = [
     (Plugin::LimitRanger, "", "pods", limits::set_defaults),
     (Plugin::ServiceAccount, "", "pods", service_account::set),
     (Plugin::Priority, "", "pods", priority::set),
@@ -71,6 +72,7 @@ const CHANGES: [(Plugin, &str, &str, Change); 7] = [
         "ingresses",
         classes::set_ingress_class,
     ),
+    (Plugin::PodTopologyLabels, "", "pods", topology::label),
 ];
 
 /// A check of objects.

@@ -460,6 +460,10 @@ fn job_selector(job: &mut Value, now: Now<'_>) {
         ("controller-uid", now.uid),
         ("job-name", &name),
     ];
+    // Labels that the job has from its template are the template's, also later ones.
+    let own = at(job, &["metadata", "labels"]);
+    let is_shared =
+        own.is_none_or(is_empty_map) || own == at(job, &["spec", "template", "metadata", "labels"]);
     let template = &mut job["spec"]["template"];
     if !template.is_object() {
         return;
@@ -469,10 +473,9 @@ fn job_selector(job: &mut Value, now: Now<'_>) {
             .entry("labels")
             .or_insert_with(|| json!({}))[key] = Value::from(value);
     }
-    for (key, value) in labels {
-        metadata::of(job)
-            .entry("labels")
-            .or_insert_with(|| json!({}))[key] = Value::from(value);
+    if is_shared {
+        let labels = at(job, &["spec", "template", "metadata", "labels"]).cloned();
+        metadata::of(job).insert("labels".to_owned(), labels.unwrap_or_default());
     }
     let spec = &mut job["spec"];
     if spec.get("selector").is_none_or(Value::is_null) {

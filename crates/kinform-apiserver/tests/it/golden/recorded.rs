@@ -12,7 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD as BASE64};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request};
-use kinform_apiserver::{AdmissionPlugins, Builder, Draft, Expect, Found, Server, Service, Shelf};
+use kinform_apiserver::{Builder, Draft, Expect, Found, Server, Service, Shelf};
 use serde_json::{Value, json};
 
 use super::protobuf;
@@ -154,10 +154,10 @@ fn unzipped(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Builder with the recorded server's settings; its admission plugins were off.
+/// Builder with the settings of the recorded server, whose admission plugins were off but for one.
 pub(crate) fn builder() -> Builder {
     Server::builder()
-        .admission(AdmissionPlugins::none())
+        .admission("-*,PodTopologyLabels".parse().unwrap())
         .rbac()
         .without_garbage_collection()
 }
