@@ -11,6 +11,7 @@
 //! machine is noise, so no figure of a cache is made of it.
 
 pub mod backing;
+pub mod control_plane;
 pub mod corpus;
 pub mod discovery;
 pub mod machine;

@@ -98,7 +98,8 @@ fn seconds() -> (f64, f64) {
 }
 
 /// A line of such a file, in bytes; zero where the system does not report it.
-fn bytes_in(file: &str, name: &str) -> u64 {
+#[must_use]
+pub(crate) fn bytes_in(file: &str, name: &str) -> u64 {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     let kilobytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse().ok());

@@ -3,6 +3,7 @@
 //! ```text
 //! bench [--quick] ──▶ kinform, bench/ (a workspace of its own), built for release ──▶ bench/results/*
 //! bench operators ──▶ bench/ alone, its program `operators`
+//! bench control-plane ──▶ kinform, bench/'s program `control_plane`
 //!                       └── no Go ──▶ client-go is skipped, loudly
 //! ```
 //!
@@ -20,7 +21,8 @@ const DONE: &str = "bench: the results are in bench/results/";
 /// The rows that are measured.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// `--quick`, and the other options of `bench --help`; or `operators` and those of that program.
+    /// `--quick`, and the other options of `bench --help`; or `operators` or `control-plane` and those of that
+    /// program.
     #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
     options: Vec<String>,
 }
@@ -60,8 +62,16 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
         program("operators", options)?;
         return Ok(DONE.to_owned());
     }
-    // The bench starts the programs next to it: the subjects, and `kinform` for its `measure`.
+    // The bench starts the programs next to it: the subjects, and `kinform`.
     let kinform = ["--package", "kinform-cli", "--bin", "kinform"];
+    if let [first, options @ ..] = &arguments.options[..]
+        && first == "control-plane"
+    {
+        cargo(root, &kinform)?;
+        cargo(&bench, &["--bin", "control_plane"])?;
+        program("control_plane", options)?;
+        return Ok(DONE.to_owned());
+    }
     cargo(
         root,
         &[&kinform[..], &["--features", "typed,compressed"]].concat(),
