@@ -15,11 +15,14 @@ use kinform::{CancellationToken, Error, InformerFactory, Reconciler};
 use kube_client::Client;
 
 use crate::frame::{self, Frame};
+use crate::kubelet::NewNodes;
+use crate::node_lifecycle::Watched;
 use crate::registry::{ControllerName, Selection};
 use crate::scheduler::WithoutNodes;
 use crate::{
     claim_protection, cron_job, daemon_set, deployment, disruption, endpoint_slice, endpoints, job,
-    kubelet, replica_set, scheduler, stateful_set, ttl_after_finished, volumes,
+    kubelet, node_lifecycle, pod_garbage, replica_set, scheduler, stateful_set, taint_eviction,
+    ttl, ttl_after_finished, volumes,
 };
 
 /// The time in which informers must have their first lists.
@@ -28,7 +31,7 @@ pub(crate) const SYNC_WITHIN: Duration = Duration::from_secs(30);
 const FLUSH_WITHIN: Duration = Duration::from_secs(1);
 
 /// The users that controllers write as.
-const USERS: [&str; 16] = [
+const USERS: [&str; 19] = [
     frame::READER,
     kubelet::USER,
     scheduler::USER,
@@ -40,11 +43,14 @@ const USERS: [&str; 16] = [
     "system:serviceaccount:kube-system:endpointslice-controller",
     "system:serviceaccount:kube-system:endpointslicemirroring-controller",
     "system:serviceaccount:kube-system:job-controller",
+    "system:serviceaccount:kube-system:node-controller",
     "system:serviceaccount:kube-system:persistent-volume-binder",
+    "system:serviceaccount:kube-system:pod-garbage-collector",
     "system:serviceaccount:kube-system:pvc-protection-controller",
     "system:serviceaccount:kube-system:replicaset-controller",
     "system:serviceaccount:kube-system:statefulset-controller",
     "system:serviceaccount:kube-system:ttl-after-finished-controller",
+    "system:serviceaccount:kube-system:ttl-controller",
 ];
 
 /// Built-in controllers, ready to run.
@@ -127,8 +133,28 @@ impl ControlPlane {
             ControllerName::EndpointSlice => vec![endpoint_slice::controller(&frame)?],
             ControllerName::Endpoints => vec![endpoints::controller(&frame)],
             ControllerName::EndpointSliceMirroring => vec![endpoints::mirroring(&frame)?],
+            ControllerName::NodeLifecycle => {
+                let watched = match selection.has(ControllerName::Kubelet) {
+                    true => Watched::Leased,
+                    false => Watched::All,
+                };
+                let events = events("node-controller");
+                vec![node_lifecycle::controller(&frame, events, watched)]
+            }
+            ControllerName::TaintEviction => {
+                let events = self.events_of("node-controller", "taint-eviction-controller");
+                vec![taint_eviction::controller(&frame, events)]
+            }
+            ControllerName::PodGarbage => vec![pod_garbage::controller(&frame)?],
+            ControllerName::Ttl => vec![ttl::controller(&frame)],
             ControllerName::Scheduler => vec![self.scheduler(selection)?],
-            ControllerName::Kubelet => kubelet::controllers(&frame).into(),
+            ControllerName::Kubelet => {
+                let new_nodes = match selection.has(ControllerName::NodeLifecycle) {
+                    true => NewNodes::Tainted,
+                    false => NewNodes::Untainted,
+                };
+                kubelet::controllers(&frame, new_nodes).into()
+            }
         };
         self.reconcilers.extend(made);
         Ok(())

@@ -17,7 +17,7 @@ use k8s_openapi::api::core::v1::{ObjectReference, Pod, PodCondition};
 use kinform::{Error, Index, IndexReader, Informer, ObjectKey};
 use serde_json::{Value, json};
 
-use crate::clock::left;
+use crate::clock::{left, stamp};
 use crate::json::{int, name, text, uid};
 use crate::writer::collection;
 
@@ -25,6 +25,8 @@ use crate::writer::collection;
 const ORPHANS: &str = "orphans";
 /// The index of pods on nodes by the claims that they mount.
 const CLAIMS: &str = "claims";
+/// The index of pods by their node.
+const NODES: &str = "nodes";
 
 /// The cache of pods, with the look-ups of the controllers that own pods.
 #[derive(Clone)]
@@ -32,6 +34,7 @@ pub(crate) struct Pods {
     by_owner: IndexReader<Pod>,
     orphans: IndexReader<Pod>,
     by_claim: IndexReader<Pod>,
+    by_node: IndexReader<Pod>,
 }
 
 impl Pods {
@@ -47,6 +50,9 @@ impl Pods {
             by_claim: informer.add_index(Index::by(CLAIMS, |pod: &Pod| match node(pod) {
                 "" => Vec::new(),
                 _ => claims_of(pod).map(|claim| claim.to_string()).collect(),
+            }))?,
+            by_node: informer.add_index(Index::by(NODES, |pod: &Pod| {
+                Some(node(pod).to_owned()).filter(|node| !node.is_empty())
             }))?,
         })
     }
@@ -66,6 +72,16 @@ impl Pods {
     /// The pods with a node that mount a claim.
     pub(crate) fn mounting(&self, claim: &ObjectKey) -> Vec<Arc<Pod>> {
         self.by_claim.get(claim.to_string()).typed().collect()
+    }
+
+    /// The pods that are bound to a node.
+    pub(crate) fn on_node(&self, node: &str) -> Vec<Arc<Pod>> {
+        self.by_node.get(node).typed().collect()
+    }
+
+    /// The keys of the pods that are bound to a node.
+    pub(crate) fn keys_on_node(&self, node: &str) -> Vec<ObjectKey> {
+        self.by_node.get(node).keys()
     }
 }
 
@@ -98,6 +114,11 @@ pub(crate) fn path(pod: &Pod) -> String {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     format!("{}/{name}", collection("/api/v1", namespace, "pods"))
+}
+
+/// The path of a pod's status.
+pub(crate) fn status_path(pod: &Pod) -> String {
+    format!("{}/status", path(pod))
 }
 
 /// The labels of an object in a cache as a map.
@@ -222,6 +243,15 @@ pub(crate) fn reference(object: &Value) -> ObjectReference {
         resource_version: member("/metadata/resourceVersion"),
         field_path: None,
     }
+}
+
+/// The condition that tells of a pod's end before it comes, in the form of a patch.
+pub(crate) fn disruption_target(pod: &Pod, reason: &str, message: &str, now: Timestamp) -> Value {
+    json!({
+        "type": "DisruptionTarget", "status": "True", "reason": reason, "message": message,
+        "lastProbeTime": null, "lastTransitionTime": stamp(now),
+        "observedGeneration": pod.metadata.generation,
+    })
 }
 
 /// The body of a new pod of an owner's template, which gets a generated name.

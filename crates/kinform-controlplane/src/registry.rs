@@ -39,6 +39,14 @@ pub enum ControllerName {
     Endpoints,
     /// Mirrors Endpoints of others in EndpointSlices.
     EndpointSliceMirroring,
+    /// Notices lost nodes, and taints nodes by their conditions.
+    NodeLifecycle,
+    /// Deletes pods from nodes whose taints evict.
+    TaintEviction,
+    /// Deletes pods that nobody ends.
+    PodGarbage,
+    /// Tells kubelets how long they may keep secrets.
+    Ttl,
     /// Binds pods to nodes.
     Scheduler,
     /// Plays nodes and their pods.
@@ -47,7 +55,7 @@ pub enum ControllerName {
 
 impl ControllerName {
     /// All controllers.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 19] = [
         Self::Deployment,
         Self::ReplicaSet,
         Self::StatefulSet,
@@ -61,6 +69,10 @@ impl ControllerName {
         Self::EndpointSlice,
         Self::Endpoints,
         Self::EndpointSliceMirroring,
+        Self::NodeLifecycle,
+        Self::TaintEviction,
+        Self::PodGarbage,
+        Self::Ttl,
         Self::Scheduler,
         Self::Kubelet,
     ];
@@ -82,6 +94,10 @@ impl ControllerName {
             Self::EndpointSlice => "endpointslice",
             Self::Endpoints => "endpoints",
             Self::EndpointSliceMirroring => "endpointslicemirroring",
+            Self::NodeLifecycle => "nodelifecycle",
+            Self::TaintEviction => "taint-eviction-controller",
+            Self::PodGarbage => "podgc",
+            Self::Ttl => "ttl",
             Self::Scheduler => "scheduler",
             Self::Kubelet => "kubelet",
         }

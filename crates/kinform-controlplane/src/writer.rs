@@ -69,6 +69,14 @@ impl Writer {
         Self { client, manager }
     }
 
+    /// Reads the object at a path; `None` if there is none.
+    pub(crate) async fn read(&self, path: &str) -> Result<Option<Value>, Failed> {
+        match self.send(Method::GET, path, JSON, &Value::Null).await {
+            Err(error) if error.code() == Some(404) => Ok(None),
+            read => read.map(Some),
+        }
+    }
+
     /// Creates an object in the collection at a path.
     pub(crate) async fn create(&self, path: &str, body: &Value) -> Result<Value, Failed> {
         self.send(Method::POST, path, JSON, body).await
@@ -123,14 +131,17 @@ impl Writer {
             source,
         };
         let uri = match verb {
-            Method::DELETE => path.to_owned(),
+            Method::DELETE | Method::GET => path.to_owned(),
             _ => format!("{path}?fieldManager={}", self.manager),
         };
         let request = Request::builder()
             .method(verb.clone())
             .uri(uri)
             .header("content-type", content)
-            .body(body.to_string().into_bytes())
+            .body(match body {
+                Value::Null => Vec::new(),
+                body => body.to_string().into_bytes(),
+            })
             .map_err(|error| failed(ClientError::HttpError(error)))?;
         self.client.request(request).await.map_err(failed)
     }

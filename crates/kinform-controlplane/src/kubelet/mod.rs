@@ -5,6 +5,8 @@
 //! pod without a node, no node at all ─▶ one node            node without a condition Ready ─▶ its status
 //! ```
 //!
+//! The pods of a node whose condition Ready is Unknown are left alone: its kubelet was lost.
+//!
 //! No container runs. Pods start at once and become ready at once, unless an annotation says
 //! otherwise: see `script.rs`.
 //!
@@ -14,17 +16,18 @@ mod node;
 mod script;
 mod step;
 
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kinform::{Action, Controller, Ctx, Informer, Reconciler};
+use kinform::{Action, Controller, Ctx, Enqueue, Informer, Obj, ObjectKey, Reconciler};
 use serde_json::{Value, json};
 
 use self::step::{Step, step};
 use crate::frame::Frame;
-use crate::pods::{is_active, node as node_of};
+use crate::pods::{Pods, is_active, node as node_of};
 use crate::writer::{Failed, Writer, collection};
 
 const WORKERS: usize = 8;
@@ -35,7 +38,22 @@ pub(crate) const USER: &str = "system:node:kinform-node";
 const FIRST_IP: u32 = Ipv4Addr::new(10, 128, 0, 1).to_bits();
 const LAST_IP: u32 = Ipv4Addr::new(10, 255, 255, 255).to_bits();
 
-/// The context of every reconcile.
+/// The treatment of the taint that nodes have until they are ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NewNodes {
+    /// The controller of nodes takes it away.
+    Tainted,
+    /// Nobody else takes it away.
+    Untainted,
+}
+
+/// The context of the loop of nodes.
+struct NodeState {
+    frame: Frame,
+    new_nodes: NewNodes,
+}
+
+/// The context of the loop of pods.
 struct State {
     frame: Frame,
     nodes: Informer<Node>,
@@ -64,7 +82,7 @@ fn pod_ip(pod: &Pod) -> Option<u32> {
 }
 
 /// Makes the two loops: of pods, of nodes.
-pub(crate) fn controllers(frame: &Frame) -> [Reconciler; 2] {
+pub(crate) fn controllers(frame: &Frame, new_nodes: NewNodes) -> [Reconciler; 2] {
     let pods: Informer<Pod> = frame.factory.informer();
     let nodes: Informer<Node> = frame.factory.informer();
     let state = State {
@@ -74,7 +92,9 @@ pub(crate) fn controllers(frame: &Frame) -> [Reconciler; 2] {
         next_ip: OnceLock::new(),
     };
     let client = frame.client_of(USER);
+    let (of_nodes, lost) = (frame.pods.clone(), Mutex::default());
     let pods = Controller::of(&pods)
+        .watches(&nodes, move |node| pods_of_found(&of_nodes, &lost, node))
         .named("kubelet")
         .client(client.clone())
         .workers(WORKERS)
@@ -84,10 +104,33 @@ pub(crate) fn controllers(frame: &Frame) -> [Reconciler; 2] {
     let nodes = Controller::of(&nodes)
         .named("kubelet-node")
         .client(client)
-        .context(frame.clone())
+        .context(NodeState {
+            frame: frame.clone(),
+            new_nodes,
+        })
         .shutdown_on(frame.stop.clone())
         .reconciling(post_status);
     [pods, nodes]
+}
+
+/// The pods of a node that was lost, and is no longer. `lost` has the lost nodes.
+/// BOUND: one name a lost node; removed with it.
+fn pods_of_found(pods: &Pods, lost: &Mutex<BTreeSet<String>>, node: &Obj<Node>) -> Vec<Enqueue> {
+    let is_lost = node.typed().is_ok_and(|node| node::is_lost(&node));
+    let mut lost = lost.lock().unwrap_or_else(PoisonError::into_inner);
+    let was_lost = match is_lost {
+        true => !lost.insert(node.name().to_owned()),
+        false => lost.remove(node.name()),
+    };
+    drop(lost);
+    match was_lost && !is_lost {
+        true => pods
+            .keys_on_node(node.name())
+            .into_iter()
+            .map(Enqueue::from)
+            .collect(),
+        false => Vec::new(),
+    }
 }
 
 async fn play(pod: Arc<Pod>, cx: Ctx<State>) -> Result<Action, Failed> {
@@ -96,6 +139,11 @@ async fn play(pod: Arc<Pod>, cx: Ctx<State>) -> Result<Action, Failed> {
             let node = node::node(cx.frame.clock.now());
             make_node(&Writer::new(cx.client()?, MANAGER), &node).await?;
         }
+        return Ok(Action::await_change());
+    }
+    let node = cx.nodes.get(&ObjectKey::new(None::<&str>, node_of(&pod)));
+    let node = node.and_then(|node| node.typed().ok());
+    if node.is_some_and(|node| node::is_lost(&node)) {
         return Ok(Action::await_change());
     }
     let now = cx.frame.clock.now();
@@ -145,7 +193,7 @@ fn add_addresses(status: &mut Value, pod: &Pod, cx: &State) {
     }
     let host = cx
         .nodes
-        .get(&kinform::ObjectKey::new(None::<&str>, node_of(pod)))
+        .get(&ObjectKey::new(None::<&str>, node_of(pod)))
         .and_then(|node| node.typed().ok())
         .and_then(|node| node::internal_ip(&node))
         .unwrap_or_else(|| node::HOST_IP.to_owned());
@@ -169,9 +217,11 @@ async fn make_node(writer: &Writer, node: &Value) -> Result<(), Failed> {
 }
 
 /// Fills in the status of a node that has none, and lets pods onto one that is ready.
-async fn post_status(node: Arc<Node>, cx: Ctx<Frame>) -> Result<Action, Failed> {
+async fn post_status(node: Arc<Node>, cx: Ctx<NodeState>) -> Result<Action, Failed> {
     let name = node.metadata.name.as_deref().unwrap_or_default();
-    if let Some(taints) = node::taints_when_ready(&node) {
+    if cx.new_nodes == NewNodes::Untainted
+        && let Some(taints) = node::taints_when_ready(&node)
+    {
         let version = &node.metadata.resource_version;
         let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"taints": taints}});
         let writer = Writer::new(cx.client()?, MANAGER);
@@ -179,7 +229,7 @@ async fn post_status(node: Arc<Node>, cx: Ctx<Frame>) -> Result<Action, Failed> 
             .patch(&format!("/api/v1/nodes/{name}"), &patch)
             .await?;
     }
-    if let Some(status) = node::missing_status(&node, cx.clock.now()) {
+    if let Some(status) = node::missing_status(&node, cx.frame.clock.now()) {
         let path = format!("/api/v1/nodes/{name}/status");
         let writer = Writer::new(cx.client()?, MANAGER);
         let patch = json!({"status": status});

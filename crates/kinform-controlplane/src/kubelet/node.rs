@@ -96,6 +96,14 @@ pub(super) fn taints_when_ready(node: &Node) -> Option<Value> {
     })
 }
 
+/// Returns whether a node was lost: it gave no sign of life for too long.
+pub(super) fn is_lost(node: &Node) -> bool {
+    let status = node.status.as_ref();
+    let conditions = status.and_then(|status| status.conditions.as_deref());
+    let mut conditions = conditions.unwrap_or_default().iter();
+    conditions.any(|one| one.type_ == "Ready" && one.status == "Unknown")
+}
+
 /// The address of a node within its cluster.
 pub(super) fn internal_ip(node: &Node) -> Option<String> {
     let addresses = node.status.as_ref()?.addresses.as_deref()?;

@@ -7,6 +7,7 @@ mod budgets;
 mod controllers;
 mod cron_jobs;
 mod jobs;
+mod nodes;
 mod preemption;
 mod rounds;
 mod server;

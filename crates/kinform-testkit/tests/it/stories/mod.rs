@@ -10,6 +10,7 @@
 //! Differences are listed with their reason. A listed one that is gone fails the test, too.
 
 mod kubelet;
+mod nodes;
 mod normal;
 mod play;
 mod recording;
@@ -43,12 +44,6 @@ const DIFFERENCES: &[(&str, &str, &[usize], &str)] = &[
         "which of two equal pods is deleted is as good as chance",
     ),
     (
-        "replicaset-refused",
-        "deployments",
-        &[2],
-        "the set is refused before the Deployment sees it without pods",
-    ),
-    (
         "scheduling",
         "events",
         &[11],
@@ -57,8 +52,20 @@ const DIFFERENCES: &[(&str, &str, &[usize], &str)] = &[
     (
         "scheduling",
         "nodes",
-        &[7, 11],
-        "not yet: controllers of nodes",
+        &[11],
+        "the recorder took the label back without recording it",
+    ),
+    (
+        "nodes",
+        "events",
+        &[2, 5],
+        "there, a new node is noticed at the next of the looks every 2 s",
+    ),
+    (
+        "node-lost",
+        "pods",
+        &[5, 6],
+        "not yet: labels of the node on a pod that names it",
     ),
     (
         "namespace",
@@ -418,4 +425,9 @@ async fn sets_live_as_they_were_recorded() {
 #[tokio::test(start_paused = true)]
 async fn jobs_live_as_they_were_recorded() {
     check(&["job", "job-failing", "job-kinds", "cronjob", "disruption"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_live_as_they_were_recorded() {
+    check(&["nodes", "node-lost"]).await;
 }

@@ -19,7 +19,7 @@ pub(super) struct Change {
     pub(super) object: Value,
 }
 
-/// A request of the user.
+/// A request of the user, or a note about what the recorder did by itself.
 #[derive(Clone, Debug)]
 pub(super) struct Act {
     pub(super) method: String,
@@ -27,6 +27,13 @@ pub(super) struct Act {
     pub(super) content_type: String,
     pub(super) body: Value,
     pub(super) status: u16,
+}
+
+impl Act {
+    /// Returns whether no request was sent.
+    pub(super) fn is_note(&self) -> bool {
+        self.status == 0
+    }
 }
 
 /// A request and what followed.
@@ -54,7 +61,7 @@ fn act(line: &Value) -> Act {
         path: path.to_owned(),
         content_type: content_type.to_owned(),
         body: line["body"].clone(),
-        status: u16::try_from(line["status"].as_u64().unwrap()).unwrap(),
+        status: u16::try_from(line["status"].as_u64().unwrap_or(0)).unwrap(),
     }
 }
 
