@@ -16,7 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -94,6 +94,12 @@ enum Only {
         #[arg(long, default_value_t = 10_000)]
         pods: u64,
     },
+    /// The real controllers and scheduler, kwok, and controller-runtime's test suites on `kinform
+    /// serve`. Opt-in: builds of some minutes.
+    Peers,
+    /// Kubernetes' own specs of its API on `kinform serve --controllers`. Opt-in: a build of some
+    /// minutes, and half an hour.
+    Upstream,
     /// Scripted histories through kinform and the real client-go: the same notifications.
     Differential {
         /// The number of histories; 50, or one if a seed is given.
@@ -160,6 +166,8 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
         Some(Only::Rights) => tests(root, "rights::", &[], leave),
         Some(Only::Rounds) => tests(root, "rounds::", &[], leave),
         Some(Only::Serve { pods }) => serve(root, *pods, leave),
+        Some(Only::Peers) => peers(root, "cluster:: suites::", leave),
+        Some(Only::Upstream) => peers(root, "upstream::", leave),
         Some(Only::Differential {
             histories,
             seed,
@@ -312,21 +320,39 @@ fn table(mut rows: Vec<String>) -> String {
     text
 }
 
-/// Builds the program as it is released, and measures it.
-fn serve(root: &Path, pods: u64, leave: Leave<'_>) -> Result<String, String> {
+/// Runs the tests of programs beside `kinform serve` whose path has a word of `filter` in it.
+fn peers(root: &Path, filter: &str, leave: Leave<'_>) -> Result<String, String> {
+    let program = program(root, "debug", &[])?;
+    let mut command = cargo(root);
+    command.args(["test", "--locked", "--test", "peers", "--", "--nocapture"]);
+    // One cluster at a time: each has several programs on two cores.
+    command.arg("--test-threads=1").args(filter.split(' '));
+    command.env("KINFORM_PROGRAM", program);
+    summed_up(command, leave)
+}
+
+/// Builds the program `kinform` with these flags; returns its path.
+fn program(root: &Path, profile: &str, flags: &[&str]) -> Result<PathBuf, String> {
     let mut build = suite::cargo();
     build.current_dir(root);
-    build.args(["build", "--release", "--locked", "-p", "kinform-cli"]);
+    build.args(["build", "--locked", "-p", "kinform-cli"]);
+    build.args(flags);
     let built = build.status().map_err(|error| format!("e2e: {error}"))?;
     if !built.success() {
         return Err(format!("e2e: the program does not build: {built}"));
     }
     let target = std::env::var_os("CARGO_TARGET_DIR");
     let target = target.map_or_else(|| root.join("target"), |path| root.join(path));
+    Ok(target.join(profile).join("kinform"))
+}
+
+/// Builds the program as it is released, and measures it.
+fn serve(root: &Path, pods: u64, leave: Leave<'_>) -> Result<String, String> {
+    let program = program(root, "release", &["--release"])?;
     let mut measure = Command::new("python3");
     measure
         .arg(root.join("e2e/serve/measure.py"))
-        .arg(target.join("release/kinform"))
+        .arg(program)
         .arg(pods.to_string());
     summed_up(measure, leave)
 }

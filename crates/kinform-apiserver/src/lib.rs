@@ -45,6 +45,7 @@ mod columns;
 mod controllers;
 mod conversion;
 mod definition;
+mod der;
 mod digest;
 mod discovery;
 mod encode;

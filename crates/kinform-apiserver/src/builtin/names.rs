@@ -5,11 +5,14 @@
 //! ```
 //!
 //! Upstream: `kubernetes/apiserver:pkg/storage/names/generate.go`,
-//! `kubernetes/apimachinery:pkg/api/validation/generic.go`.
+//! `kubernetes/apimachinery:pkg/api/validation/generic.go`,
+//! `kubernetes/kubernetes:pkg/apis/core/validation/names.go`.
 
 use kinform_api::names::{dns_label_errors, dns_subdomain_errors};
+use serde_json::Value;
 
 use crate::object::names::path_segment_errors;
+use crate::object::text;
 use crate::resource::NameRule;
 
 /// BOUND: a generated name has 63 letters at most, 5 of them random.
@@ -35,14 +38,42 @@ pub(crate) fn generate(base: &str, suffix: &str) -> String {
     format!("{}{suffix}", &base[..end])
 }
 
+/// Errors of the name of an object, whose other fields may have a say in it.
+pub(crate) fn errors_in(
+    object: &Value,
+    rule: NameRule,
+    name: &str,
+    is_prefix: bool,
+) -> Vec<String> {
+    let signer = text(object, &["spec", "signerName"]);
+    if rule != NameRule::AfterSigner {
+        return errors(rule, name, is_prefix);
+    }
+    if signer.is_empty() {
+        return match name.contains(':') {
+            true => vec![
+                "ClusterTrustBundle without signer name must not have \":\" in its name".to_owned(),
+            ],
+            false => errors(rule, name, is_prefix),
+        };
+    }
+    let start = format!("{}:", signer.replace('/', ":"));
+    match name.strip_prefix(&start) {
+        Some(rest) => errors(rule, rest, is_prefix),
+        None => vec![format!(
+            "ClusterTrustBundle for signerName {signer} must be named with prefix {start}"
+        )],
+    }
+}
+
 /// Errors of a name. A prefix of a generated name may end with a dash.
-pub(crate) fn errors(rule: NameRule, name: &str, is_prefix: bool) -> Vec<String> {
+fn errors(rule: NameRule, name: &str, is_prefix: bool) -> Vec<String> {
     let masked = match name.strip_suffix('-') {
         Some(rest) if is_prefix && !rest.is_empty() => format!("{rest}a"),
         _ => name.to_owned(),
     };
     match rule {
-        NameRule::Subdomain => dns_subdomain_errors(&masked),
+        NameRule::Subdomain | NameRule::AfterSigner => dns_subdomain_errors(&masked),
         NameRule::Label => dns_label_errors(&masked),
         NameRule::PathSegment => path_segment_errors(&masked),
         NameRule::Address if masked.parse::<std::net::IpAddr>().is_ok() => Vec::new(),
@@ -54,6 +85,8 @@ pub(crate) fn errors(rule: NameRule, name: &str, is_prefix: bool) -> Vec<String>
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -80,5 +113,52 @@ mod tests {
         }
         assert!(errors(NameRule::Subdomain, "w-", true).is_empty());
         assert!(!errors(NameRule::Subdomain, "w-", false).is_empty());
+    }
+
+    // kubernetes: TestValidateClusterTrustBundle
+    #[test]
+    fn a_bundle_of_a_signer_begins_with_its_name() {
+        let named = |signer: &str, name: &str, is_prefix| {
+            let bundle = json!({"spec": {"signerName": signer}});
+            errors_in(&bundle, NameRule::AfterSigner, name, is_prefix).join("; ")
+        };
+        for (signer, name, is_prefix, said) in [
+            ("", "a", false, ""),
+            (
+                "",
+                "a:b",
+                false,
+                "without signer name must not have \":\" in its name",
+            ),
+            ("", "A", false, "a lowercase RFC 1123 subdomain must"),
+            ("x.io/s", "x.io:s:one", false, ""),
+            ("x.io/s", "x.io:s:one-", true, ""),
+            (
+                "x.io/s",
+                "one",
+                false,
+                "for signerName x.io/s must be named with prefix x.io:s:",
+            ),
+            (
+                "x.io/s",
+                "x.io:s:",
+                false,
+                "a lowercase RFC 1123 subdomain must",
+            ),
+            (
+                "x.io/s",
+                "x.io:s:a:b",
+                false,
+                "a lowercase RFC 1123 subdomain must",
+            ),
+        ] {
+            let found = named(signer, name, is_prefix);
+            assert_eq!(
+                found.is_empty(),
+                said.is_empty(),
+                "{signer} {name}: {found}"
+            );
+            assert!(found.contains(said), "{signer} {name}: {found}");
+        }
     }
 }

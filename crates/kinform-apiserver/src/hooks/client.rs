@@ -24,9 +24,10 @@ use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{CertificateError, ClientConfig, RootCertStore};
+use rustls::{CertificateError, ClientConfig};
 use tokio::net::TcpStream;
 
+use super::trust::Trust;
 use crate::digest::sha256;
 
 /// BOUND: the bytes of one reply, before and after decompression.
@@ -75,21 +76,19 @@ impl Clients {
 
 impl Client {
     fn new(address: SocketAddr, name: &str, bundle: &[u8]) -> Result<Self, String> {
-        let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(bundle).flatten() {
-            // A certificate that cannot be an authority is of no use, as in Go.
-            let _ = roots.add(certificate);
-        }
-        if roots.is_empty() && !bundle.is_empty() {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let certificates = CertificateDer::pem_slice_iter(bundle).flatten();
+        let trust = Trust::new(provider.clone(), certificates)?;
+        if trust.is_empty() && !bundle.is_empty() {
             return Err(
                 "unable to load root certificates: unable to parse bytes as PEM block".to_owned(),
             );
         }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?
-            .with_root_certificates(roots)
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(trust))
             .with_no_client_auth();
         let name = ServerName::try_from(name.to_owned()).map_err(|error| error.to_string())?;
         let connector = HttpsConnectorBuilder::new()
@@ -191,6 +190,9 @@ fn known(error: &(dyn StdError + 'static)) -> Option<String> {
             | CertificateError::NotValidYet
             | CertificateError::NotValidYetContext { .. } => {
                 format!("{UNVERIFIED} has expired or is not yet valid")
+            }
+            CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+                format!("{UNVERIFIED} specifies an incompatible key usage")
             }
             _ => format!("{UNVERIFIED} signed by unknown authority"),
         });

@@ -11,12 +11,14 @@
 //! server call into a network. A service reference is resolved by a given address, by a function, or
 //! by an `ExternalName` service that leads to loopback.
 //!
-//! * `address.rs`: the destination of a call; `client.rs`: TLS and kept connections.
+//! * `address.rs`: the destination of a call; `client.rs`: TLS and kept connections;
+//! * `trust.rs`: which certificates a bundle trusts.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/util/webhook/client.go`.
 
 mod address;
 mod client;
+mod trust;
 
 use std::collections::HashMap;
 use std::fmt;

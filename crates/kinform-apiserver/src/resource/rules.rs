@@ -62,6 +62,8 @@ pub(crate) enum NameRule {
     PathSegment,
     /// An IP address.
     Address,
+    /// A DNS subdomain after the name of the object's signer, if it has one.
+    AfterSigner,
 }
 
 /// The writes in which `metadata.generateName` is validated as a name.
@@ -208,6 +210,7 @@ fn name_rule(group: &str, plural: &str) -> NameRule {
             NameRule::PathSegment
         }
         ("networking.k8s.io", "ipaddresses") => NameRule::Address,
+        ("certificates.k8s.io", "clustertrustbundles") => NameRule::AfterSigner,
         _ => NameRule::Subdomain,
     }
 }

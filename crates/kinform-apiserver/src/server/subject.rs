@@ -10,39 +10,24 @@
 //! Upstream: `apiserver:pkg/authentication/request/x509`.
 
 use crate::access::User;
+use crate::der::{Certificate, OBJECT_IDENTIFIER, SEQUENCE, SET, element};
 
-const SEQUENCE: u8 = 0x30;
-const SET: u8 = 0x31;
-const OBJECT: u8 = 0x06;
-const VERSION: u8 = 0xa0;
 const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
 const ORGANIZATION: [u8; 3] = [0x55, 0x04, 0x0a];
 
 /// User of a certificate; `None` if it names none.
 pub(super) fn user(certificate: &[u8]) -> Option<User> {
-    let (_, whole, _) = element(certificate)?;
-    let (_, mut signed, _) = element(whole)?;
-    if signed.first() == Some(&VERSION) {
-        signed = element(signed)?.2;
-    }
-    // Serial number, algorithm, issuer, validity.
-    for _ in 0..4 {
-        signed = element(signed)?.2;
-    }
-    let (tag, mut names, _) = element(signed)?;
-    if tag != SEQUENCE {
-        return None;
-    }
+    let mut names = Certificate::of(certificate)?.subject;
     let (mut name, mut groups) = (None, Vec::new());
-    while let Some((SET, set, rest)) = element(names) {
+    while let Ok((SET, set, rest)) = element(names) {
         names = rest;
-        let Some((SEQUENCE, pair, _)) = element(set) else {
+        let Ok((SEQUENCE, pair, _)) = element(set) else {
             return None;
         };
-        let Some((OBJECT, what, value)) = element(pair) else {
+        let Ok((OBJECT_IDENTIFIER, what, value)) = element(pair) else {
             return None;
         };
-        let text = String::from_utf8(element(value)?.1.to_vec()).ok()?;
+        let text = String::from_utf8(element(value).ok()?.1.to_vec()).ok()?;
         if what == COMMON_NAME {
             name = Some(text);
         } else if what == ORGANIZATION {
@@ -56,26 +41,6 @@ pub(super) fn user(certificate: &[u8]) -> Option<User> {
             .fold(user, User::with_group)
             .authenticated(),
     )
-}
-
-/// Splits off the first element: tag, content, and the rest.
-fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    let (tag, length) = (*bytes.first()?, *bytes.get(1)?);
-    let (start, length) = match length {
-        0..=0x7f => (2, usize::from(length)),
-        // BOUND: lengths of up to three bytes; a certificate is shorter.
-        0x81..=0x83 => {
-            let count = usize::from(length & 0x7f);
-            let digits = bytes.get(2..2 + count)?;
-            let number = digits
-                .iter()
-                .fold(0, |sum, digit| sum << 8 | usize::from(*digit));
-            (2 + count, number)
-        }
-        _ => return None,
-    };
-    let end = start.checked_add(length)?;
-    Some((tag, bytes.get(start..end)?, bytes.get(end..)?))
 }
 
 #[cfg(test)]

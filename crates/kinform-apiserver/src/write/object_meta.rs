@@ -86,7 +86,7 @@ pub(super) fn errors(cx: &Context<'_>, object: &Value, old: Option<&Value>) -> V
         PrefixRule::Always => true,
     };
     if !prefix.is_empty() && is_checked {
-        let wrong = names::errors(cx.resource.rules.name, prefix, true);
+        let wrong = names::errors_in(object, cx.resource.rules.name, prefix, true);
         let error = |detail| FieldError::invalid("metadata.generateName", prefix, detail);
         errors.extend(wrong.into_iter().map(error));
     }
@@ -95,7 +95,7 @@ pub(super) fn errors(cx: &Context<'_>, object: &Value, old: Option<&Value>) -> V
         let detail = "name or generateName is required";
         errors.push(FieldError::required("metadata.name", detail));
     } else {
-        let wrong = names::errors(cx.resource.rules.name, name, false);
+        let wrong = names::errors_in(object, cx.resource.rules.name, name, false);
         let error = |detail| FieldError::invalid("metadata.name", name, detail);
         errors.extend(wrong.into_iter().map(error));
     }

@@ -130,6 +130,48 @@ async fn a_count_among_writers_never_lets_a_quota_be_exceeded() {
     used(&service, "configmaps", "1").await;
 }
 
+// kubernetes: ResourceQuota "volume attributes class scope" of its e2e specs
+#[tokio::test]
+async fn a_claim_counts_for_the_quotas_of_the_classes_that_it_names() {
+    let server = counting();
+    let service = server.service();
+    let scope = json!({"scopeName": "VolumeAttributesClass", "operator": "In", "values": ["gold"]});
+    let quota = json!({"metadata": {"name": "q"}, "spec": {
+        "hard": {"persistentvolumeclaims": "1"}, "scopeSelector": {"matchExpressions": [scope]}}});
+    assert_eq!(send(&service, Method::POST, QUOTAS, quota).await.0, 201);
+    used(&service, "persistentvolumeclaims", "0").await;
+    let claims = "/api/v1/namespaces/default/persistentvolumeclaims";
+    let claim = |name: &str, class: &str| {
+        json!({"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"],
+            "volumeAttributesClassName": class, "storageClassName": "",
+            "resources": {"requests": {"storage": "1Gi"}}}})
+    };
+    let make = async |name: &str, class: &str| {
+        let (code, _) = send(&service, Method::POST, claims, claim(name, class)).await;
+        code
+    };
+    assert_eq!(make("a", "silver").await, 201);
+    used(&service, "persistentvolumeclaims", "0").await;
+    assert_eq!(make("b", "gold").await, 201);
+    used(&service, "persistentvolumeclaims", "1").await;
+    assert_eq!(make("c", "gold").await, 403);
+    // It is still on its way from the other class.
+    let path = format!("{claims}/b/status");
+    let (_, mut moved) = get(&service, &format!("{claims}/b")).await;
+    moved["status"] = json!({"phase": "Bound", "currentVolumeAttributesClassName": "gold"});
+    assert_eq!(send(&service, Method::PUT, &path, moved).await.0, 200);
+    let (_, mut moved) = get(&service, &format!("{claims}/b")).await;
+    moved["spec"]["volumeAttributesClassName"] = "silver".into();
+    let path = format!("{claims}/b");
+    assert_eq!(send(&service, Method::PUT, &path, moved).await.0, 200);
+    used(&service, "persistentvolumeclaims", "1").await;
+    let (_, mut moved) = get(&service, &path).await;
+    moved["status"]["currentVolumeAttributesClassName"] = "silver".into();
+    let path = format!("{path}/status");
+    assert_eq!(send(&service, Method::PUT, &path, moved).await.0, 200);
+    used(&service, "persistentvolumeclaims", "0").await;
+}
+
 // kubernetes: TestPodsResize of the quota's and the limit ranger's integration tests
 #[tokio::test]
 async fn a_pod_is_resized_within_quotas_and_limits() {

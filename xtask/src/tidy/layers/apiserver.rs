@@ -15,7 +15,7 @@ pub(super) const LAW: Law = Law {
     package: "kinform-apiserver",
     key: "layers.apiserver",
     order: Order::Ranks(&[
-        &["digest", "clock"],
+        &["digest", "der", "clock"],
         &["budget"],
         &["object", "storage", "protobuf"],
         &["schema", "columns"],

@@ -143,6 +143,8 @@ fn delta(
     if !usage::is_in_scope(&quota["spec"], resource, object) {
         return None;
     }
+    // An object that comes into the quota's scope counts as a new one.
+    let old = old.filter(|old| usage::is_in_scope(&quota["spec"], resource, old));
     let mut delta = usage::of(resource, object);
     for (name, amount) in old.map(|old| usage::of(resource, old)).unwrap_or_default() {
         if let Some(new) = delta.get_mut(&name) {

@@ -153,8 +153,8 @@ pub(super) fn unspecified(pod: &Value, limited: &[&str]) -> Option<String> {
     (!missing.is_empty()).then(|| missing.join("; "))
 }
 
-/// Returns whether a quota's scopes cover an object. Scopes are about pods only, so that a quota with
-/// scopes covers no other object.
+/// Returns whether a quota's scopes cover an object. Scopes are about pods, and one of them about
+/// claims; a quota with scopes covers no other object.
 pub(crate) fn is_in_scope(spec: &Value, resource: &ResourceInfo, object: &Value) -> bool {
     let scopes = spec["scopes"].as_array().into_iter().flatten();
     let mut terms: Vec<(&str, &str, Vec<&str>)> = scopes
@@ -170,11 +170,35 @@ pub(crate) fn is_in_scope(spec: &Value, resource: &ResourceInfo, object: &Value)
             values,
         ));
     }
-    terms.is_empty()
-        || resource.is_core("pods")
-            && terms
-                .iter()
-                .all(|(scope, operator, values)| covers(object, (scope, operator), values))
+    let covered: fn(&Value, (&str, &str), &[&str]) -> bool = match &*resource.plural {
+        "pods" if resource.is_core("pods") => covers,
+        "persistentvolumeclaims" if resource.is_core("persistentvolumeclaims") => covers_claim,
+        _ => return terms.is_empty(),
+    };
+    terms
+        .iter()
+        .all(|(scope, operator, values)| covered(object, (scope, operator), values))
+}
+
+/// Returns whether a scope covers a claim: by the class that it has, wants, or is on its way to.
+fn covers_claim(claim: &Value, (scope, operator): (&str, &str), values: &[&str]) -> bool {
+    if scope != "VolumeAttributesClass" {
+        return false;
+    }
+    let target = ["modifyVolumeStatus", "targetVolumeAttributesClassName"];
+    let classes = [
+        text(claim, &["spec", "volumeAttributesClassName"]),
+        text(claim, &["status", "currentVolumeAttributesClassName"]),
+        text(claim, &["status", target[0], target[1]]),
+    ];
+    let named = classes.into_iter().filter(|class| !class.is_empty());
+    let named: Vec<&str> = named.collect();
+    match operator {
+        "In" => named.iter().any(|class| values.contains(class)),
+        "NotIn" => named.is_empty() || named.iter().any(|class| !values.contains(class)),
+        "DoesNotExist" => named.is_empty(),
+        _ => !named.is_empty(),
+    }
 }
 
 fn covers(pod: &Value, (scope, operator): (&str, &str), values: &[&str]) -> bool {

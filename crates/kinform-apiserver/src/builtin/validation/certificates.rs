@@ -7,7 +7,8 @@
 //! Only the frame of the request itself is parsed. Its signature is not verified, and malformed
 //! content inside the frame is not reported.
 //!
-//! BOUND: one pass over the request, whose size is that of a body at most.
+//! BOUND: one pass over the request, whose size is that of a body at most, and one for each
+//! beginning of a block that is not readable.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/apis/certificates/validation`, Go's `encoding/pem`.
 
@@ -18,6 +19,7 @@ use serde_json::Value;
 
 use super::rule::Check;
 use super::{Errors, Site};
+use crate::der::element;
 use crate::object::{at, text};
 
 const BLOCK: &str = "CERTIFICATE REQUEST";
@@ -48,6 +50,8 @@ const USAGES: [&str; 23] = [
 ];
 /// BOUND: bytes of a signer's name: a domain, a slash, the name of an object and its namespace.
 const MAX_SIGNER: usize = 571;
+/// BOUND: beginnings of blocks without a readable end. Each may cost a look at the whole rest.
+const MOST_BROKEN: usize = 1_000;
 const SHORTEST_SECONDS: i64 = 600;
 
 pub(super) fn named(name: &str) -> Option<Check> {
@@ -67,7 +71,13 @@ fn signing_request(site: &Site<'_>, errors: &mut Errors<'_>) {
         errors.push(FieldError::invalid(place("request"), shown, detail));
     }
     usages(spec, &place("usages"), errors);
-    signer(text(spec, &["signerName"]), &place("signerName"), errors);
+    match text(spec, &["signerName"]) {
+        name @ "kubernetes.io/legacy-unknown" => {
+            let detail = "the legacy signerName is not allowed via this API version";
+            errors.push(FieldError::invalid(place("signerName"), name, detail));
+        }
+        name => signer(name, &place("signerName"), errors),
+    }
     let seconds = at(spec, &["expirationSeconds"]).and_then(Value::as_i64);
     if let Some(seconds) = seconds.filter(|seconds| *seconds < SHORTEST_SECONDS) {
         let detail = "may not specify a duration less than 600 seconds (10 minutes)";
@@ -104,13 +114,9 @@ fn usages(spec: &Value, place: &str, errors: &mut Errors<'_>) {
 }
 
 /// A signer's name is a domain and a path within it.
-fn signer(name: &str, field: &str, errors: &mut Errors<'_>) {
+pub(super) fn signer(name: &str, field: &str, errors: &mut Errors<'_>) {
     if name.is_empty() {
         return errors.push(FieldError::required(field, ""));
-    }
-    if name == "kubernetes.io/legacy-unknown" {
-        let detail = "the legacy signerName is not allowed via this API version";
-        return errors.push(FieldError::invalid(field, name, detail));
     }
     let Some((domain, path)) = name.split_once('/').filter(|(_, path)| !path.contains('/')) else {
         let detail =
@@ -142,39 +148,56 @@ fn signer(name: &str, field: &str, errors: &mut Errors<'_>) {
 fn frame(request: &str) -> Result<(), &'static str> {
     let bytes = STANDARD.decode(request).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
-    match first_block(&text) {
-        Some((BLOCK, der)) => certification_request(&der),
+    match pem_blocks(&text).next() {
+        Some(Block { of: BLOCK, der, .. }) => certification_request(&der),
         _ => Err("PEM block type must be CERTIFICATE REQUEST"),
     }
 }
 
-/// Type and content of the first complete block of a PEM text.
-fn first_block(text: &str) -> Option<(&str, Vec<u8>)> {
-    let mut rest = text;
-    while let Some(at) = rest.find("-----BEGIN ") {
-        let begins_line = at == 0 || rest.as_bytes()[at - 1] == b'\n';
-        rest = &rest[at + "-----BEGIN ".len()..];
-        let Some((head, body)) = rest.split_once('\n').filter(|_| begins_line) else {
-            continue;
-        };
-        let Some(of) = head.trim_end().strip_suffix("-----") else {
-            continue;
-        };
-        let end = format!("-----END {of}-----");
-        let Some(body) = body.find(&end).map(|at| &body[..at]) else {
-            continue;
-        };
-        // Headers end with an empty line.
-        let body = match body.split_once("\n\n") {
-            Some((headers, body)) if headers.contains(':') => body,
-            _ => body,
-        };
-        let letters: String = body.split_ascii_whitespace().collect();
-        if let Ok(der) = STANDARD.decode(letters) {
-            return Some((of, der));
+/// A complete block of a PEM text.
+#[derive(Debug)]
+pub(super) struct Block<'t> {
+    pub(super) of: &'t str,
+    pub(super) has_headers: bool,
+    pub(super) der: Vec<u8>,
+}
+
+/// The complete blocks of a PEM text, in its order. Everything around them is skipped.
+pub(super) fn pem_blocks(text: &str) -> impl Iterator<Item = Block<'_>> {
+    let (mut rest, mut broken) = (text, 0);
+    std::iter::from_fn(move || {
+        while let Some(at) = rest.find("-----BEGIN ").filter(|_| broken < MOST_BROKEN) {
+            let begins_line = at == 0 || rest.as_bytes()[at - 1] == b'\n';
+            rest = &rest[at + "-----BEGIN ".len()..];
+            let Some((block, after)) = block(rest).filter(|_| begins_line) else {
+                broken += 1;
+                continue;
+            };
+            rest = after;
+            return Some(block);
         }
-    }
-    None
+        None
+    })
+}
+
+/// The block whose type begins the text, and the text after it.
+fn block(text: &str) -> Option<(Block<'_>, &str)> {
+    let (head, body) = text.split_once('\n')?;
+    let of = head.trim_end().strip_suffix("-----")?;
+    let (body, after) = body.split_once(&format!("-----END {of}-----"))?;
+    // Headers end with an empty line.
+    let (has_headers, body) = match body.split_once("\n\n") {
+        Some((headers, body)) if headers.contains(':') => (true, body),
+        _ => (false, body),
+    };
+    let letters: String = body.split_ascii_whitespace().collect();
+    let der = STANDARD.decode(letters).ok()?;
+    let block = Block {
+        of,
+        has_headers,
+        der,
+    };
+    Some((block, after))
 }
 
 /// A sequence of the request's information, an algorithm and a signature, without trailing data.
@@ -203,25 +226,6 @@ fn certification_request(der: &[u8]) -> Result<(), &'static str> {
         inside = rest;
     }
     Ok(())
-}
-
-/// Splits off the first element: tag, content, and the rest.
-fn element(der: &[u8]) -> Result<(u8, &[u8], &[u8]), &'static str> {
-    const CUT: &str = "asn1: syntax error: data truncated";
-    let (tag, rest) = der.split_first().ok_or(CUT)?;
-    let (first, mut rest) = rest.split_first().ok_or(CUT)?;
-    let mut length = usize::from(*first);
-    if *first >= 0x80 {
-        let (digits, after) = rest.split_at_checked(length & 0x7f).ok_or(CUT)?;
-        if digits.len() > size_of::<u32>() {
-            return Err("asn1: structure error: length too large");
-        }
-        let add = |length: usize, digit: &u8| length << 8 | usize::from(*digit);
-        length = digits.iter().fold(0, add);
-        rest = after;
-    }
-    let (inside, after) = rest.split_at_checked(length).ok_or(CUT)?;
-    Ok((*tag, inside, after))
 }
 
 #[cfg(test)]
@@ -291,7 +295,6 @@ mod tests {
             ("example/x", 1),
             ("/x", 2),
             ("", 1),
-            ("kubernetes.io/legacy-unknown", 1),
             ("kubernetes.io/kube-apiserver-client-kubelet", 0),
         ] {
             let meter = Meter::endless();

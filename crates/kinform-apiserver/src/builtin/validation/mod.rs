@@ -33,6 +33,7 @@ mod scalars;
 mod services;
 mod singles;
 mod table;
+mod trust_bundles;
 mod webhooks;
 mod words;
 mod workloads;

@@ -30,6 +30,9 @@ use super::parts::parts;
 
 /// The budget of all rules of an object together.
 const BUDGET: u64 = 10_000_000;
+/// The steps of loops in one run of an expression: upstream's limit of one call, where most of the
+/// cost are such steps.
+const STEPS: u64 = 1_000_000;
 /// The function that every turn of a loop calls.
 pub(crate) const PAY: &str = "@pay";
 /// The function that wraps every value that a function or an operator reads.
@@ -52,36 +55,58 @@ pub(crate) const COPIES: u64 = 2;
 
 /// The rest of the budget.
 #[derive(Clone, Debug)]
-pub(crate) struct Purse(Arc<AtomicU64>);
+pub(crate) struct Purse {
+    units: Arc<AtomicU64>,
+    /// The steps of loops that are left to the expression that runs.
+    steps: Arc<AtomicU64>,
+}
 
 impl Default for Purse {
     fn default() -> Self {
-        Self(Arc::new(AtomicU64::new(BUDGET)))
+        Self {
+            units: Arc::new(AtomicU64::new(BUDGET)),
+            steps: Arc::new(AtomicU64::new(STEPS)),
+        }
     }
 }
 
 impl Purse {
-    /// Sets the rest of the budget. Returns the rest before.
+    /// Begins a run of an expression.
+    pub(crate) fn begin(&self) {
+        self.steps.store(STEPS, Ordering::Relaxed);
+    }
+
+    /// Sets the rest of the budget for a run of an expression. Returns the rest before.
     pub(crate) fn refill(&self, budget: u64) -> u64 {
-        self.0.swap(budget, Ordering::Relaxed)
+        self.begin();
+        self.units.swap(budget, Ordering::Relaxed)
     }
 
     /// Takes a cost.
     pub(crate) fn pay(&self, cost: u64) -> Result<(), ExecutionError> {
-        let left = self
-            .0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
-                left.checked_sub(cost)
-            });
-        left.map(drop)
-            .map_err(|_| ExecutionError::function_error(PAY, OUT_OF_BUDGET))
+        take(&self.units, cost)
+    }
+
+    /// Takes the cost of a turn of a loop.
+    pub(crate) fn pay_turn(&self, steps: u64) -> Result<(), ExecutionError> {
+        take(&self.steps, steps)?;
+        self.pay(steps)
     }
 
     /// Takes the cost of reading a value. A value too large to pay for is not measured to its end.
     pub(crate) fn pay_for(&self, value: &Value, share: u64) -> Result<(), ExecutionError> {
-        let most = self.0.load(Ordering::Relaxed).saturating_mul(share);
+        let most = self.units.load(Ordering::Relaxed).saturating_mul(share);
         self.pay(1 + size(value, most) / share)
     }
+}
+
+fn take(left: &AtomicU64, cost: u64) -> Result<(), ExecutionError> {
+    let taken = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+        left.checked_sub(cost)
+    });
+    taken
+        .map(drop)
+        .map_err(|_| ExecutionError::function_error(PAY, OUT_OF_BUDGET))
 }
 
 /// Returns whether a program ended because it exceeded the budget.

@@ -43,7 +43,8 @@ pub(crate) fn context(purse: &Purse) -> Context<'static> {
     let of = purse.clone();
     context.add_function(PAY, move |steps: i64, result: Value| {
         of.pay_for(&result, COPIES)?;
-        of.pay(steps.unsigned_abs()).map(|()| Value::Bool(true))
+        of.pay_turn(steps.unsigned_abs())
+            .map(|()| Value::Bool(true))
     });
     let of = purse.clone();
     context.add_function(COPIED, move |value: Value| {

@@ -337,6 +337,7 @@ impl Run<'_> {
             } else if let Some(old) = &old {
                 context.add_variable_from_value("oldSelf", old.clone());
             }
+            self.purse.begin();
             // Each rule gets a copy of its value.
             let paid = self.purse.pay_for(&this, COPIES);
             match paid.and_then(|()| program.run(&context)) {

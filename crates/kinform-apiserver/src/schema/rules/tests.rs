@@ -56,6 +56,30 @@ fn a_hostile_rule_ends_when_its_budget_is_spent() {
     }
 }
 
+// kubernetes: CustomResourceValidationRules "exceeds the runtime cost limit"
+#[test]
+fn one_rule_cannot_spend_the_budget_of_all() {
+    let nested = "self.numbers.all(x, self.numbers.all(y, y == x))";
+    let ran = |length: usize, rules: usize| {
+        let mut schema = schema();
+        schema["x-kubernetes-validations"] = json!(vec![json!({"rule": nested}); rules]);
+        let object = json!({"numbers": vec![20; length]});
+        let said = Rules::of(&schema).unwrap();
+        let said = said.run(&schema, &object, Before(None));
+        said.errors
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(ran(300, 3), Vec::<String>::new());
+    let costly = ran(725, 3);
+    assert_eq!(costly.len(), 1, "{costly:?}");
+    assert!(
+        costly[0].contains("call cost exceeds limit for rule"),
+        "{costly:?}"
+    );
+}
+
 #[test]
 fn a_rule_never_ends_the_server() {
     let object = json!({"text": "a", "on": true});
