@@ -20,9 +20,9 @@ use crate::node_lifecycle::Watched;
 use crate::registry::{ControllerName, Selection};
 use crate::scheduler::WithoutNodes;
 use crate::{
-    claim_protection, cron_job, daemon_set, deployment, disruption, endpoint_slice, endpoints, job,
-    kubelet, node_lifecycle, pod_garbage, replica_set, scheduler, stateful_set, taint_eviction,
-    ttl, ttl_after_finished, volumes,
+    claim_protection, cron_job, daemon_set, deployment, disruption, endpoint_slice, endpoints,
+    horizontal_pod_autoscaler, job, kubelet, node_lifecycle, pod_garbage, replica_set, scheduler,
+    stateful_set, taint_eviction, ttl, ttl_after_finished, volumes,
 };
 
 /// The time in which informers must have their first lists.
@@ -31,7 +31,7 @@ pub(crate) const SYNC_WITHIN: Duration = Duration::from_secs(30);
 const FLUSH_WITHIN: Duration = Duration::from_secs(1);
 
 /// The users that controllers write as.
-const USERS: [&str; 19] = [
+const USERS: [&str; 20] = [
     frame::READER,
     kubelet::USER,
     scheduler::USER,
@@ -42,6 +42,7 @@ const USERS: [&str; 19] = [
     "system:serviceaccount:kube-system:disruption-controller",
     "system:serviceaccount:kube-system:endpointslice-controller",
     "system:serviceaccount:kube-system:endpointslicemirroring-controller",
+    "system:serviceaccount:kube-system:horizontal-pod-autoscaler",
     "system:serviceaccount:kube-system:job-controller",
     "system:serviceaccount:kube-system:node-controller",
     "system:serviceaccount:kube-system:persistent-volume-binder",
@@ -129,6 +130,10 @@ impl ControlPlane {
             ControllerName::Disruption => {
                 let events = self.events_of("disruption-controller", "controllermanager");
                 vec![disruption::controller(&frame, events)]
+            }
+            ControllerName::HorizontalPodAutoscaler => {
+                let events = events("horizontal-pod-autoscaler");
+                vec![horizontal_pod_autoscaler::controller(&frame, events)]
             }
             ControllerName::EndpointSlice => vec![endpoint_slice::controller(&frame)?],
             ControllerName::Endpoints => vec![endpoints::controller(&frame)],

@@ -33,6 +33,8 @@ pub enum ControllerName {
     TtlAfterFinished,
     /// Counts the pods of PodDisruptionBudgets.
     Disruption,
+    /// Sizes workloads by the usage of their pods.
+    HorizontalPodAutoscaler,
     /// Keeps the endpoints of Services.
     EndpointSlice,
     /// Keeps the deprecated Endpoints of Services.
@@ -55,7 +57,7 @@ pub enum ControllerName {
 
 impl ControllerName {
     /// All controllers.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Deployment,
         Self::ReplicaSet,
         Self::StatefulSet,
@@ -66,6 +68,7 @@ impl ControllerName {
         Self::CronJob,
         Self::TtlAfterFinished,
         Self::Disruption,
+        Self::HorizontalPodAutoscaler,
         Self::EndpointSlice,
         Self::Endpoints,
         Self::EndpointSliceMirroring,
@@ -91,6 +94,7 @@ impl ControllerName {
             Self::CronJob => "cronjob",
             Self::TtlAfterFinished => "ttl-after-finished",
             Self::Disruption => "disruption",
+            Self::HorizontalPodAutoscaler => "horizontalpodautoscaling",
             Self::EndpointSlice => "endpointslice",
             Self::Endpoints => "endpoints",
             Self::EndpointSliceMirroring => "endpointslicemirroring",

@@ -1,14 +1,17 @@
 //! Label selectors as they stand in objects.
 //!
 //! ```text
-//! {matchLabels, matchExpressions} + labels → bool
+//! {matchLabels, matchExpressions} + labels → bool          → text as Go prints it
 //! ```
 //!
 //! Upstream counterpart: `apimachinery:pkg/apis/meta/v1` (`LabelSelectorAsSelector`).
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 
 use serde_json::Value;
+
+use crate::json::{text, texts};
 
 /// Returns whether a selector selects these labels. An absent or empty selector selects none: that
 /// is the rule for workloads, whose empty selector the server refuses.
@@ -57,6 +60,34 @@ pub(crate) fn meets(operator: &str, found: Option<&str>, values: &[&str]) -> boo
     }
 }
 
+/// A selector as Go prints it in messages.
+pub(crate) fn printed(selector: Option<&Value>) -> String {
+    let Some(selector) = selector.filter(|selector| !selector.is_null()) else {
+        return "nil".to_owned();
+    };
+    let (mut labels, mut expressions) = (String::new(), String::new());
+    for (key, value) in texts(selector, "/matchLabels") {
+        // Writing to a text cannot fail.
+        let _ = write!(labels, "{key}: {value},");
+    }
+    let requirements = selector.get("matchExpressions").and_then(Value::as_array);
+    for one in requirements.into_iter().flatten() {
+        let values = one.get("values").and_then(Value::as_array);
+        let values = values.into_iter().flatten().filter_map(Value::as_str);
+        let values: Vec<&str> = values.collect();
+        let (key, operator) = (text(one, "/key"), text(one, "/operator"));
+        let _ = write!(
+            expressions,
+            "LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{}],}},",
+            values.join(" ")
+        );
+    }
+    format!(
+        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},\
+         MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -97,5 +128,16 @@ mod tests {
         assert!(meets("Lt", Some("9"), &["10"]));
         assert!(!meets("Gt", Some("x"), &["9"]));
         assert!(!meets("Gt", Some("1"), &[]));
+    }
+
+    #[test]
+    fn a_selector_is_printed_as_go_prints_it() {
+        let selector = json!({"matchLabels": {"app": "x"}, "matchExpressions": [
+            {"key": "a", "operator": "In", "values": ["1", "2"]}]});
+        let expected = "&LabelSelector{MatchLabels:map[string]string{app: x,},\
+            MatchExpressions:[]LabelSelectorRequirement{\
+            LabelSelectorRequirement{Key:a,Operator:In,Values:[1 2],},},}";
+        assert_eq!(printed(Some(&selector)), expected);
+        assert_eq!(printed(None), "nil");
     }
 }

@@ -22,11 +22,12 @@ use kinform::events::EventRecorder;
 use kinform::{Action, Controller, Ctx, Enqueue, Informer, Obj, Reconciler};
 use serde_json::{Value, json};
 
-use self::plan::{Counted, Rule, counted, covers, expected, failed, printed_selector};
+use self::plan::{Counted, Rule, counted, covers, expected, failed};
 use self::scale::{Caches, Scale, scale};
 use crate::frame::Frame;
 use crate::json::text;
 use crate::pods::{labels_of, reference};
+use crate::selector::printed;
 use crate::writer::{Failed, Writer, collection_of};
 
 /// The context of every reconcile.
@@ -128,7 +129,7 @@ async fn count(budget: &Value, pods: &[Arc<Pod>], cx: &Ctx<State>) -> Result<Cou
              As a result, the status of the PDB cannot be calculated correctly, which may result in \
              undefined behavior. To account for these pods please set \".spec.minAvailable\" field \
              of the PDB to an integer value.",
-            printed_selector(budget)
+            printed(budget.pointer("/spec/selector"))
         );
         let about = cx.events.for_reference(reference(budget));
         about.warning("UnmanagedPods", &note);

@@ -7,7 +7,6 @@
 //! Upstream counterpart: `kubernetes:pkg/controller/disruption/disruption.go` (`trySync`).
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -236,36 +235,6 @@ pub(super) fn covers(budget: &Value, labels: &BTreeMap<String, String>) -> bool 
     selector.is_some_and(|selector| is_empty(selector) || selects(Some(selector), labels))
 }
 
-/// The selector of a budget as Go prints it, for the event about pods without an owner.
-pub(super) fn printed_selector(budget: &Value) -> String {
-    let (mut labels, mut expressions) = (String::new(), String::new());
-    for (key, value) in crate::json::texts(budget, "/spec/selector/matchLabels") {
-        // Writing to a text cannot fail.
-        let _ = write!(labels, "{key}: {value},");
-    }
-    let requirements = budget
-        .pointer("/spec/selector/matchExpressions")
-        .and_then(Value::as_array);
-    for one in requirements.into_iter().flatten() {
-        let values = one.get("values").and_then(Value::as_array);
-        let values: Vec<&str> = values
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
-        let (key, operator) = (text(one, "/key"), text(one, "/operator"));
-        let _ = write!(
-            expressions,
-            "LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{}],}},",
-            values.join(" ")
-        );
-    }
-    format!(
-        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},\
-         MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -428,12 +397,5 @@ mod tests {
         check(json!({"matchLabels": {}}), true);
         check(json!({"matchLabels": {"app": "x"}}), true);
         check(json!({"matchLabels": {"app": "y"}}), false);
-        let selector = json!({"matchLabels": {"app": "x"}, "matchExpressions": [
-            {"key": "a", "operator": "In", "values": ["1", "2"]}]});
-        let printed = printed_selector(&budget(json!({"selector": selector}), json!({})));
-        let expected = "&LabelSelector{MatchLabels:map[string]string{app: x,},\
-            MatchExpressions:[]LabelSelectorRequirement{\
-            LabelSelectorRequirement{Key:a,Operator:In,Values:[1 2],},},}";
-        assert_eq!(printed, expected);
     }
 }

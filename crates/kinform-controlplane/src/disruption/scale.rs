@@ -9,7 +9,6 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use http::Request;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kinform::{Informer, ObjectKey};
@@ -17,6 +16,7 @@ use kube_client::{Client, Error as ClientError};
 use serde_json::Value;
 
 use crate::json::{int, text, uid};
+use crate::scale_subresource::{find, get, message};
 
 /// The owners whose scale caches have.
 #[derive(Clone)]
@@ -115,57 +115,24 @@ async fn of_subresource(
     owner: &OwnerReference,
     namespace: &str,
 ) -> Result<Option<(String, i64)>, String> {
-    let (group, root) = match owner.api_version.split_once('/') {
-        Some((group, _)) => (group, format!("/apis/{}", owner.api_version)),
-        None => ("", format!("/api/{}", owner.api_version)),
-    };
-    let served = get(client, &root).await?.unwrap_or_default();
-    let served = served
-        .get("resources")
-        .and_then(Value::as_array)
-        .cloned()
-        .unwrap_or_default();
-    let names = served
-        .iter()
-        .map(|resource| (text(resource, "/name"), text(resource, "/kind")));
-    let plural = names
-        .clone()
-        .find(|(name, kind)| *kind == owner.kind && !name.contains('/'));
-    let Some((plural, _)) = plural else {
+    let served = find(client, &owner.api_version, &owner.kind).await;
+    let Some(served) = served.map_err(message)? else {
         let (kind, version) = (&owner.kind, &owner.api_version);
         return Err(format!(
             "no matches for kind {kind:?} in version {version:?}"
         ));
     };
-    let subresource = format!("{plural}/scale");
-    if !names.clone().any(|(name, _)| name == subresource) {
-        let resource = match group {
-            "" => plural.to_owned(),
-            group => format!("{plural}.{group}"),
-        };
+    if !served.has_scale {
+        let resource = served.full_name();
         return Err(format!(
             "{resource} does not implement the scale subresource"
         ));
     }
-    let path = format!(
-        "{root}/namespaces/{namespace}/{plural}/{}/scale",
-        owner.name
-    );
-    let scale = get(client, &path)
-        .await?
-        .filter(|scale| uid(scale) == owner.uid);
+    let scale = match get(client, &served.scale_path(namespace, &owner.name)).await {
+        Ok(scale) => Some(scale),
+        Err(ClientError::Api(status)) if status.code == 404 => None,
+        Err(error) => return Err(message(error)),
+    };
+    let scale = scale.filter(|scale| uid(scale) == owner.uid);
     Ok(scale.map(|scale| (owner.uid.clone(), int(&scale, "/spec/replicas"))))
-}
-
-/// Reads the document at a path; `None` if there is none.
-async fn get(client: &Client, path: &str) -> Result<Option<Value>, String> {
-    let request = Request::get(path)
-        .body(Vec::new())
-        .map_err(|error| error.to_string())?;
-    match client.request::<Value>(request).await {
-        Ok(found) => Ok(Some(found)),
-        Err(ClientError::Api(status)) if status.code == 404 => Ok(None),
-        Err(ClientError::Api(status)) => Err(status.message),
-        Err(error) => Err(error.to_string()),
-    }
 }

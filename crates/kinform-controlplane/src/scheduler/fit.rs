@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Node, NodeSelectorTerm, Pod, PodSpec, Taint, Toleration};
 
 use super::ledger::{Requests, Taken};
-use super::quantity::milli;
+use crate::quantity::milli;
 use crate::selector::meets;
 
 /// The reasons why a pod cannot run on a node; empty if it can. The first filter that refuses ends

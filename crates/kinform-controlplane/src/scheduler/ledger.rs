@@ -15,8 +15,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use kinform::ObjectKey;
 
-use super::quantity::milli;
 use crate::pods::{is_finished, is_terminating, node as node_of};
+use crate::quantity::milli;
 
 /// Requests by resource, in thousandths.
 pub(super) type Requests = BTreeMap<String, i128>;

@@ -17,7 +17,6 @@ mod choice;
 pub(crate) mod fit;
 mod ledger;
 mod preempt;
-pub(crate) mod quantity;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

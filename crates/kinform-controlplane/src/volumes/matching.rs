@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::json::{is_terminating, name, text, texts, uid};
-use crate::scheduler::quantity::milli;
+use crate::quantity::milli;
 use crate::selector::selects;
 
 /// Returns whether a volume names a claim: by name, and by UID if it says one.

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests may unwrap")]
 
 mod audit;
+mod autoscaling;
 mod budgets;
 mod controllers;
 mod cron_jobs;

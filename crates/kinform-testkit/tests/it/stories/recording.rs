@@ -103,6 +103,15 @@ impl Story {
         story
     }
 
+    /// The same story, this many times as slow.
+    pub(super) fn slower(mut self, times: u32) -> Self {
+        for step in &mut self.steps {
+            step.at *= times;
+        }
+        self.end *= times;
+        self
+    }
+
     /// The resources whose changes were recorded.
     pub(super) fn resources(&self) -> Vec<String> {
         let changes = self.steps.iter().flat_map(|step| &step.changes);

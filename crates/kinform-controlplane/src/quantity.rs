@@ -2,29 +2,62 @@
 //!
 //! ```text
 //! "250m" → 250        "2" → 2000        "1Gi" → 1073741824000        "1e3" → 1000000
+//! 250 → "250m"        2000 → "2"        1073741824000, binary → "1Gi"
 //! ```
 //!
 //! Upstream counterpart: `apimachinery:pkg/api/resource`. The server has validated what is read here.
 
-/// The quantity in thousandths, rounded up; 0 if it cannot be read.
+/// The quantity in thousandths, rounded up; 0 if it cannot be parsed.
 pub(crate) fn milli(text: &str) -> i128 {
+    parsed(text).unwrap_or(0)
+}
+
+/// The quantity in thousandths, rounded up; `None` if it cannot be parsed.
+pub(crate) fn parsed(text: &str) -> Option<i128> {
     let digits = text
         .find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-'))
         .unwrap_or(text.len());
     let (number, suffix) = text.split_at(digits);
-    let Some((factor, divisor)) = scale(suffix) else {
-        return 0;
-    };
+    let (factor, divisor) = scale(suffix)?;
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
     // BOUND: nine digits after the point, as upstream: smaller parts cannot be stored.
     let part = &part[..part.len().min(9)];
-    let Ok(value) = format!("{whole}{part}").parse::<i128>() else {
-        return 0;
-    };
+    let value = format!("{whole}{part}").parse::<i128>().ok()?;
     let decimals = 10_i128.pow(u32::try_from(part.len()).unwrap_or(0));
     let below = decimals * divisor;
     let above = value.saturating_mul(factor).saturating_mul(1000);
-    above.div_euclid(below) + i128::from(above.rem_euclid(below) != 0)
+    Some(above.div_euclid(below) + i128::from(above.rem_euclid(below) != 0))
+}
+
+/// The suffixes that a quantity is printed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Suffixes {
+    /// `m`, `k`, `M` ..
+    Decimal,
+    /// `Ki`, `Mi` .., for whole numbers from 1024.
+    Binary,
+}
+
+/// A quantity of thousandths as text, with the greatest suffix that keeps it whole.
+pub(crate) fn printed(milli: i64, suffixes: Suffixes) -> String {
+    let is_binary =
+        suffixes == Suffixes::Binary && milli % 1000 == 0 && milli.unsigned_abs() >= 1024 * 1000;
+    let (mut number, step, suffixes): (i64, i64, &[&str]) = match is_binary {
+        true => (
+            milli / 1000,
+            1024,
+            &["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"],
+        ),
+        false => (milli, 1000, &["m", "", "k", "M", "G", "T", "P"]),
+    };
+    let mut at = 0;
+    while number % step == 0 && at + 1 < suffixes.len() && number != 0 {
+        (number, at) = (number / step, at + 1);
+    }
+    match number {
+        0 => "0".to_owned(),
+        number => format!("{number}{}", suffixes[at]),
+    }
 }
 
 /// The factor and the divisor of a suffix.
@@ -80,5 +113,23 @@ mod tests {
         check("", 0);
         check("99999999999999999999999999999999999999", i128::MAX);
         check("1e99", 0);
+    }
+
+    // apimachinery: TestQuantityString
+    #[test]
+    fn thousandths_are_printed_as_quantities() {
+        let check = |milli: i64, decimal: &str, binary: &str| {
+            assert_eq!(printed(milli, Suffixes::Decimal), decimal);
+            assert_eq!(printed(milli, Suffixes::Binary), binary);
+        };
+        check(0, "0", "0");
+        check(250, "250m", "250m");
+        check(1500, "1500m", "1500m");
+        check(2000, "2", "2");
+        check(100_000, "100", "100");
+        check(2_000_000, "2k", "2000");
+        check(1_024_000, "1024", "1Ki");
+        check(104_857_600_000, "104857600", "100Mi");
+        check(1_025_001, "1025001m", "1025001m");
     }
 }
