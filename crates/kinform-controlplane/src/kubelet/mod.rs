@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 
 use self::step::{Step, step};
 use crate::frame::Frame;
-use crate::pods::{Pods, is_active, node as node_of};
+use crate::pods::{Pods, condition, is_active, node as node_of};
 use crate::writer::{Failed, Writer, collection};
 
 const WORKERS: usize = 8;
@@ -92,9 +92,13 @@ pub(crate) fn controllers(frame: &Frame, new_nodes: NewNodes) -> [Reconciler; 2]
         next_ip: OnceLock::new(),
     };
     let client = frame.client_of(USER);
-    let (of_nodes, lost) = (frame.pods.clone(), Mutex::default());
+    let lost = Lost {
+        pods: frame.pods.clone(),
+        nodes: nodes.clone(),
+        names: Mutex::default(),
+    };
     let pods = Controller::of(&pods)
-        .watches(&nodes, move |node| pods_of_found(&of_nodes, &lost, node))
+        .watches(&nodes, move |node| lost.found(node))
         .named("kubelet")
         .client(client.clone())
         .workers(WORKERS)
@@ -113,23 +117,35 @@ pub(crate) fn controllers(frame: &Frame, new_nodes: NewNodes) -> [Reconciler; 2]
     [pods, nodes]
 }
 
-/// The pods of a node that was lost, and is no longer. `lost` has the lost nodes.
-/// BOUND: one name a lost node; removed with it.
-fn pods_of_found(pods: &Pods, lost: &Mutex<BTreeSet<String>>, node: &Obj<Node>) -> Vec<Enqueue> {
-    let is_lost = node.typed().is_ok_and(|node| node::is_lost(&node));
-    let mut lost = lost.lock().unwrap_or_else(PoisonError::into_inner);
-    let was_lost = match is_lost {
-        true => !lost.insert(node.name().to_owned()),
-        false => lost.remove(node.name()),
-    };
-    drop(lost);
-    match was_lost && !is_lost {
-        true => pods
-            .keys_on_node(node.name())
-            .into_iter()
-            .map(Enqueue::from)
-            .collect(),
-        false => Vec::new(),
+/// The nodes that were lost.
+struct Lost {
+    pods: Pods,
+    nodes: Informer<Node>,
+    /// BOUND: one name a lost node; removed with it.
+    names: Mutex<BTreeSet<String>>,
+}
+
+impl Lost {
+    /// The pods of a node that was lost, and is there again.
+    fn found(&self, node: &Obj<Node>) -> Vec<Enqueue> {
+        let name = node.name();
+        let now = self.nodes.get(&node.key());
+        let now = now.and_then(|node| node.typed().ok());
+        let is_lost = now.as_ref().is_some_and(|node| node::is_lost(node));
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_lost {
+            names.insert(name.to_owned());
+            return Vec::new();
+        }
+        let was_lost = names.remove(name);
+        drop(names);
+        match was_lost && now.is_some() {
+            true => {
+                let pods = self.pods.keys_on_node(name);
+                pods.into_iter().map(Enqueue::from).collect()
+            }
+            false => Vec::new(),
+        }
     }
 }
 
@@ -143,7 +159,7 @@ async fn play(pod: Arc<Pod>, cx: Ctx<State>) -> Result<Action, Failed> {
     }
     let node = cx.nodes.get(&ObjectKey::new(None::<&str>, node_of(&pod)));
     let node = node.and_then(|node| node.typed().ok());
-    if node.is_some_and(|node| node::is_lost(&node)) {
+    if node.is_some_and(|node| node::is_lost(&node)) || is_marked_for_lost(&pod, &cx).await? {
         return Ok(Action::await_change());
     }
     let now = cx.frame.clock.now();
@@ -183,6 +199,20 @@ async fn play(pod: Arc<Pod>, cx: Ctx<State>) -> Result<Action, Failed> {
             }
         }
     }
+}
+
+/// Returns whether a pod is not ready because its node was lost, which the cache may not show yet.
+async fn is_marked_for_lost(pod: &Pod, cx: &Ctx<State>) -> Result<bool, Failed> {
+    let is = |kind, status| condition(pod, kind).is_some_and(|one| one.status == status);
+    if !(is("Ready", "False") && is("ContainersReady", "True")) {
+        return Ok(false);
+    }
+    let writer = Writer::new(cx.client()?, MANAGER);
+    let node = writer
+        .read(&format!("/api/v1/nodes/{}", node_of(pod)))
+        .await?;
+    let node = node.and_then(|node| serde_json::from_value(node).ok());
+    Ok(node.is_some_and(|node| node::is_lost(&node)))
 }
 
 /// Gives a pod that starts its addresses.
