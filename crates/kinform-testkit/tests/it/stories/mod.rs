@@ -130,13 +130,7 @@ const DIFFERENCES: &[(&str, &str, &[usize], &str)] = &[
         "statefulset",
         "events",
         &[6],
-        "not yet: the scheduler does not look at claims",
-    ),
-    (
-        "statefulset",
-        "pods",
-        &[6],
-        "not yet: the scheduler does not look at claims",
+        "a pod that waits for its claim tells so once",
     ),
     (
         "statefulset",
@@ -148,31 +142,13 @@ const DIFFERENCES: &[(&str, &str, &[usize], &str)] = &[
         "statefulset-parallel",
         "events",
         &[1, 2, 3],
-        "not yet: the scheduler does not look at claims",
-    ),
-    (
-        "statefulset-parallel",
-        "pods",
-        &[1, 2, 3],
-        "not yet: the scheduler does not look at claims",
-    ),
-    (
-        "statefulset-parallel",
-        "statefulsets",
-        &[1, 2],
-        "not yet: the scheduler does not look at claims",
+        "a pod that waits for its claim tells so once",
     ),
     (
         "volumes",
         "persistentvolumeclaims",
         &[2, 3, 5, 6, 10, 12],
         "not yet: the condition Unused",
-    ),
-    (
-        "volumes",
-        "events",
-        &[10],
-        "a claim without a volume is looked at when its pod changes",
     ),
     (
         "volumes",
