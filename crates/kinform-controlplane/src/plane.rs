@@ -138,14 +138,7 @@ impl ControlPlane {
             ControllerName::EndpointSlice => vec![endpoint_slice::controller(&frame)?],
             ControllerName::Endpoints => vec![endpoints::controller(&frame)],
             ControllerName::EndpointSliceMirroring => vec![endpoints::mirroring(&frame)?],
-            ControllerName::NodeLifecycle => {
-                let watched = match selection.has(ControllerName::Kubelet) {
-                    true => Watched::Leased,
-                    false => Watched::All,
-                };
-                let events = events("node-controller");
-                vec![node_lifecycle::controller(&frame, events, watched)]
-            }
+            ControllerName::NodeLifecycle => vec![self.node_lifecycle(selection)],
             ControllerName::TaintEviction => {
                 let events = self.events_of("node-controller", "taint-eviction-controller");
                 vec![taint_eviction::controller(&frame, events)]
@@ -153,16 +146,19 @@ impl ControlPlane {
             ControllerName::PodGarbage => vec![pod_garbage::controller(&frame)?],
             ControllerName::Ttl => vec![ttl::controller(&frame)],
             ControllerName::Scheduler => vec![self.scheduler(selection)?],
-            ControllerName::Kubelet => {
-                let new_nodes = match selection.has(ControllerName::NodeLifecycle) {
-                    true => NewNodes::Tainted,
-                    false => NewNodes::Untainted,
-                };
-                kubelet::controllers(&frame, new_nodes).into()
-            }
+            ControllerName::Kubelet => kubelet::controllers(&frame, new_nodes(selection)).into(),
         };
         self.reconcilers.extend(made);
         Ok(())
+    }
+
+    fn node_lifecycle(&mut self, selection: &Selection) -> Reconciler {
+        let events = self.events("node-controller");
+        let watched = match selection.has(ControllerName::Kubelet) {
+            true => Watched::Leased,
+            false => Watched::All,
+        };
+        node_lifecycle::controller(&self.frame, events, watched)
     }
 
     fn scheduler(&mut self, selection: &Selection) -> Result<Reconciler, Error> {
@@ -234,5 +230,13 @@ impl ControlPlane {
         let (ended, _) = futures::join!(ended, join_all(events));
         frame.factory.shutdown().await;
         ended
+    }
+}
+
+/// The state in which new nodes begin.
+fn new_nodes(selection: &Selection) -> NewNodes {
+    match selection.has(ControllerName::NodeLifecycle) {
+        true => NewNodes::Tainted,
+        false => NewNodes::Untainted,
     }
 }

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::Value;
 
 use crate::json::{text, texts};
@@ -39,6 +40,23 @@ pub(crate) fn selects(selector: Option<&Value>, labels: &BTreeMap<String, String
             let member = |name: &str| one.get(name).and_then(Value::as_str).unwrap_or_default();
             let found = labels.get(member("key")).map(String::as_str);
             meets(member("operator"), found, &values)
+        })
+}
+
+/// Returns whether a selector between pods selects these labels: an absent one selects none, an empty
+/// one all.
+pub(crate) fn matches(selector: Option<&LabelSelector>, labels: &BTreeMap<String, String>) -> bool {
+    let Some(selector) = selector else {
+        return false;
+    };
+    let mut equal = selector.match_labels.iter().flatten();
+    let mut expressions = selector.match_expressions.iter().flatten();
+    equal.all(|(key, value)| labels.get(key) == Some(value))
+        && expressions.all(|one| {
+            let values = one.values.as_deref().unwrap_or_default();
+            let values: Vec<&str> = values.iter().map(String::as_str).collect();
+            let found = labels.get(&one.key).map(String::as_str);
+            meets(&one.operator, found, &values)
         })
 }
 
@@ -128,6 +146,27 @@ mod tests {
         assert!(meets("Lt", Some("9"), &["10"]));
         assert!(!meets("Gt", Some("x"), &["9"]));
         assert!(!meets("Gt", Some("1"), &[]));
+    }
+
+    #[test]
+    fn between_pods_an_empty_selector_selects_all() {
+        let labels = BTreeMap::from([("a".to_owned(), "1".to_owned())]);
+        let check = |selector: Value, expected: bool| {
+            let selector: Option<LabelSelector> = serde_json::from_value(selector).unwrap();
+            assert_eq!(
+                matches(selector.as_ref(), &labels),
+                expected,
+                "{selector:?}"
+            );
+        };
+        check(Value::Null, false);
+        check(json!({}), true);
+        check(json!({"matchLabels": {"a": "1"}}), true);
+        check(json!({"matchLabels": {"a": "2"}}), false);
+        check(
+            json!({"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["1"]}]}),
+            false,
+        );
     }
 
     #[test]

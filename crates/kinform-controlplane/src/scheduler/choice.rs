@@ -1,7 +1,8 @@
 //! The choice of a node.
 //!
 //! ```text
-//! pod + nodes + ledger ─▶ those that fit ─▶ preferred, without soft taints, fewest pods, name
+//! pod + nodes + ledger ─▶ those that fit ─▶ preferred, without soft taints, fewest pods alike,
+//!                                           fewest pods, name
 //!                              └─ none ─▶ the message that counts the reasons
 //! ```
 //!
@@ -10,14 +11,13 @@
 //! the order of their names, not at random.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kinform::ObjectKey;
 
-use super::fit::{matches_term, name, refusals, taints, tolerates};
-use super::ledger::{Ledger, priority, requests};
+use super::fit::{matches_term, name, taints, tolerates};
+use super::incoming::Incoming;
+use super::ledger::{Ledger, priority};
 use super::preempt::{Outcome, Preemption, preempt};
 
 /// The result of a decision.
@@ -33,13 +33,14 @@ pub(super) enum Choice {
 }
 
 /// Chooses a node for a pod.
-pub(super) fn choose(key: &ObjectKey, pod: &Pod, nodes: &[Arc<Node>], ledger: &Ledger) -> Choice {
-    let requests = requests(pod);
+pub(super) fn choose(incoming: &Incoming<'_>, ledger: &Ledger) -> Choice {
+    let (key, pod, nodes) = (incoming.key, incoming.pod, incoming.nodes);
+    let around = incoming.around(&BTreeSet::new());
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     let mut best = None;
     for node in nodes {
         let taken = ledger.taken_for(name(node), key, priority(pod));
-        let refused = refusals(pod, &requests, node, taken.as_deref());
+        let refused = incoming.refusals(node, taken.as_deref(), &around);
         if !refused.is_empty() {
             for reason in refused {
                 *reasons.entry(reason).or_default() += 1;
@@ -48,8 +49,9 @@ pub(super) fn choose(key: &ObjectKey, pod: &Pod, nodes: &[Arc<Node>], ledger: &L
         }
         let pods = taken.map_or(0, |taken| taken.pods);
         let rank = (
-            Reverse(preference(pod, node)),
+            Reverse(preference(pod, node) + around.preference(node)),
             soft_taints(pod, node),
+            around.crowd(node),
             pods,
             name(node),
         );
@@ -64,7 +66,7 @@ pub(super) fn choose(key: &ObjectKey, pod: &Pod, nodes: &[Arc<Node>], ledger: &L
         return Choice::Unschedulable("no nodes available to schedule pods".to_owned());
     }
     let message = |preemption: &str| message(nodes.len(), &reasons, preemption);
-    match preempt(key, pod, &requests, nodes, ledger) {
+    match preempt(incoming, &around, ledger) {
         Outcome::Preempt(preemption) => {
             let (node, count) = (&preemption.node, preemption.victims.len());
             let found = format!(
@@ -115,9 +117,26 @@ fn message(nodes: usize, reasons: &BTreeMap<String, usize>, preemption: &str) ->
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use kinform::ObjectKey;
     use serde_json::{Value, json};
 
+    use super::super::claims::Needs;
+    use super::super::neighbours::Caches;
     use super::*;
+
+    /// The choice for a pod whose neighbours have no labels.
+    fn choose(key: &ObjectKey, pod: &Pod, nodes: &[Arc<Node>], ledger: &Ledger) -> Choice {
+        let caches = Caches {
+            pods: &|_| Some(BTreeMap::new()),
+            namespaces: &|_| BTreeMap::new(),
+            budgets: &Vec::new,
+        };
+        let needs = Needs::default();
+        let incoming = Incoming::new(key, pod, (nodes, &needs), ledger, caches);
+        super::choose(&incoming, ledger)
+    }
 
     fn nodes(names: &[&str]) -> Vec<Arc<Node>> {
         let node = |name: &&str| {

@@ -9,12 +9,13 @@
 //! INVARIANT: the sums of a node are those of its entries.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::api::core::v1::{Container, Pod, PodAffinityTerm};
 use kinform::ObjectKey;
 
+use super::neighbours::{Labels, Neighbour, averse};
 use crate::pods::{is_finished, is_terminating, node as node_of};
 use crate::quantity::milli;
 
@@ -26,6 +27,8 @@ pub(super) type Requests = BTreeMap<String, i128>;
 pub(super) struct Ledger {
     pods: HashMap<ObjectKey, Entry>,
     nodes: HashMap<String, Taken>,
+    /// The pods with required anti-affinity.
+    averse: BTreeSet<ObjectKey>,
     /// The number of pods of each priority.
     priorities: BTreeMap<i64, usize>,
     // BOUND: pods that preempted others and are not bound yet.
@@ -60,6 +63,7 @@ struct Entry {
     priority: i64,
     since: Option<Timestamp>,
     is_ending: bool,
+    averse: Vec<PodAffinityTerm>,
 }
 
 /// The origin of an entry.
@@ -127,6 +131,8 @@ impl Ledger {
                 known.basis = Basis::Seen;
                 // A decision of this process may be ahead of the cache.
                 known.is_ending |= is_terminating(pod);
+                // A pod that this process bound starts later.
+                known.since = started(pod).or(known.since);
             }
             None => self.enter(key, pod, (node, Basis::Seen)),
         }
@@ -160,6 +166,9 @@ impl Ledger {
         let Some(entry) = self.pods.remove(key) else {
             return was_nominated;
         };
+        if !entry.averse.is_empty() {
+            self.averse.remove(key);
+        }
         if let Some(count) = self.priorities.get_mut(&entry.priority) {
             *count -= 1;
             if *count == 0 {
@@ -247,6 +256,30 @@ impl Ledger {
         below
     }
 
+    /// The neighbours of a pod that minds them; of any other, those that may be averse to it.
+    // Complexity: O(pods), or O(averse pods).
+    pub(super) fn neighbours<'l>(
+        &'l self,
+        minds: bool,
+        labels: &dyn Fn(&ObjectKey) -> Option<Labels>,
+    ) -> Vec<Neighbour<'l>> {
+        let neighbour = |(key, entry): (&'l ObjectKey, &'l Entry)| {
+            Some(Neighbour {
+                key,
+                node: &entry.node,
+                labels: labels(key)?,
+                is_ending: entry.is_ending,
+                averse: &entry.averse,
+            })
+        };
+        if minds {
+            return self.pods.iter().filter_map(neighbour).collect();
+        }
+        let averse = self.averse.iter();
+        let averse = averse.filter_map(|key| self.pods.get_key_value(key));
+        averse.filter_map(neighbour).collect()
+    }
+
     fn enter(&mut self, key: &ObjectKey, pod: &Pod, (node, basis): (&str, Basis)) {
         self.remove(key);
         let requests = requests(pod);
@@ -254,19 +287,27 @@ impl Ledger {
         taken.add(&requests);
         let priority = priority(pod);
         *self.priorities.entry(priority).or_default() += 1;
-        let status = pod.status.as_ref();
-        let since = status.and_then(|status| status.start_time.as_ref());
         let entry = Entry {
             uid: uid(pod).to_owned(),
             node: node.to_owned(),
             requests,
             basis,
             priority,
-            since: since.map(|time| time.0),
+            since: started(pod),
             is_ending: is_terminating(pod),
+            averse: averse(pod).to_vec(),
         };
+        if !entry.averse.is_empty() {
+            self.averse.insert(key.clone());
+        }
         self.pods.insert(key.clone(), entry);
     }
+}
+
+/// The time at which a pod started.
+fn started(pod: &Pod) -> Option<Timestamp> {
+    let started = pod.status.as_ref()?.start_time.as_ref();
+    started.map(|time| time.0)
 }
 
 /// The priority of a pod.
@@ -339,6 +380,22 @@ mod tests {
 
     fn cpu(ledger: &Ledger, node: &str) -> Option<i128> {
         ledger.taken(node)?.requests.get("cpu").copied()
+    }
+
+    #[test]
+    fn a_pod_that_was_bound_here_gets_its_start_time() {
+        let mut ledger = Ledger::default();
+        let started = |time: Option<&str>| -> Pod {
+            let pod = json!({"metadata": {"name": "p", "uid": "u"}, "spec": {"containers": [],
+                "nodeName": "n"}, "status": {"startTime": time}});
+            serde_json::from_value(pod).unwrap()
+        };
+        let key = ObjectKey::new(Some("ns"), "p");
+        ledger.assume(&key, &started(None), "n");
+        let time = "2026-01-01T00:00:00Z";
+        ledger.see(&key, &started(Some(time)));
+        let below = ledger.below(1);
+        assert_eq!(below["n"][0].since, Some(time.parse().unwrap()));
     }
 
     #[test]

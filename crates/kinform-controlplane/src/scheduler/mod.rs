@@ -8,33 +8,52 @@
 //!
 //! One worker decides, so that two pods never get the same room. A binding counts in the ledger from
 //! the moment it is decided; the watch only confirms it.
-//! Pods of lower priority go if that helps: see `preempt.rs`.
-//! Not considered: affinity to pods, topology spread, volumes, host ports, disruption budgets.
+//! Pods of lower priority go if that helps: see `preempt.rs`. A pod that minds others (affinity, topology
+//! spread) is tried again when one of them changes. One whose claims wait for its node is bound to it
+//! when they are bound: `claims.rs`, `storage.rs`.
+//! Not considered: host ports.
 //!
 //! Upstream counterpart: `kubernetes:pkg/scheduler`.
 
+mod affinity;
 mod choice;
+mod claims;
+#[cfg(test)]
+mod constraint_tests;
 pub(crate) mod fit;
+mod incoming;
 mod ledger;
+mod neighbours;
 mod preempt;
+mod spread;
+mod storage;
+mod waiting;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kinform::events::EventRecorder;
 use kinform::{
     Action, Controller, Ctx, DecodedValues, Enqueue, Error, Handlers, Informer, Obj, ObjectKey,
     Priority, Reconciler, Target,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use self::choice::{Choice, choose};
+use self::claims::{Needs, Step};
+use self::fit::name;
+use self::incoming::Incoming;
 use self::ledger::Ledger;
+use self::neighbours::Caches;
 use self::preempt::Preemption;
-use crate::clock::stamp;
+use self::storage::{BIND_WITHIN, Reservation, Stores, take};
+use self::waiting::Waiting;
+use crate::clock::{left, stamp};
 use crate::frame::Frame;
-use crate::pods::{condition, is_active, node as node_of};
+use crate::pods::{condition, is_active, labels_of, node as node_of};
 use crate::writer::{Failed, Writer, collection};
 
 const NAME: &str = "default-scheduler";
@@ -57,30 +76,12 @@ struct State {
     frame: Frame,
     nodes: Informer<Node>,
     pods: Informer<Pod>,
+    namespaces: Informer<Namespace>,
+    budgets: Informer<Value>,
     ledger: Arc<Mutex<Ledger>>,
+    stores: Stores,
     waiting: Waiting,
     events: EventRecorder,
-}
-
-/// The pods that found no node.
-#[derive(Clone, Default)]
-struct Waiting(Arc<Mutex<BTreeSet<ObjectKey>>>);
-
-impl Waiting {
-    fn all(&self) -> Vec<ObjectKey> {
-        let waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.iter().cloned().collect()
-    }
-
-    fn add(&self, key: &ObjectKey) {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.insert(key.clone());
-    }
-
-    fn remove(&self, key: &ObjectKey) {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.remove(key);
-    }
 }
 
 /// Makes the scheduler.
@@ -99,10 +100,19 @@ pub(crate) fn controller(
         .decoded_values(DecodedValues::All)
         .build();
     let (ledger, waiting) = (Arc::<Mutex<Ledger>>::default(), Waiting::default());
-    let (of_nodes, of_pods, gone) = (waiting.clone(), waiting.clone(), waiting.clone());
+    let stores = Stores::new(frame);
+    let budgets: Informer<PodDisruptionBudget> = frame.factory.informer();
+    let [of_nodes, of_pods, of_claims, of_volumes] = [(); 4].map(|()| waiting.clone());
+    let (gone, reserved) = (waiting.clone(), stores.clone());
     let controller = Controller::of(&pods)
         .watches(&nodes, move |_| {
             of_nodes.all().into_iter().map(Enqueue::from)
+        })
+        .watches(&stores.claims, move |_| {
+            of_claims.minding_claims().into_iter().map(Enqueue::from)
+        })
+        .watches(&stores.volumes, move |_| {
+            of_volumes.minding_claims().into_iter().map(Enqueue::from)
         })
         .named("scheduler")
         .client(frame.client_of(USER))
@@ -111,34 +121,54 @@ pub(crate) fn controller(
             frame: frame.clone(),
             nodes,
             pods: pods.clone(),
+            namespaces: frame.factory.informer(),
+            budgets: budgets.cast(),
             ledger: Arc::clone(&ledger),
+            stores,
             waiting,
             events,
         })
         .on_gone(move |key, _| {
             gone.remove(&key);
+            reserved.release(&key);
             std::future::ready(Ok::<_, Failed>(Action::await_change()))
         })
         .shutdown_on(frame.stop.clone());
     let queue = controller.queue();
-    keep(&pods, &ledger, move || {
-        queue.add_all(of_pods.all(), Priority::Normal);
+    keep(&pods, &ledger, move |what| {
+        let waiting = match what {
+            What::Freed => of_pods.all(),
+            What::Changed => of_pods.minding_pods(),
+        };
+        queue.add_all(waiting, Priority::Normal);
     })?;
     Ok(controller.reconciling(schedule))
 }
 
-/// Keeps the ledger in step with the cache, and calls `freed` when a pod leaves its node.
+/// News of pods with nodes.
+#[derive(Clone, Copy, Debug)]
+enum What {
+    /// One left its node.
+    Freed,
+    /// One came to its node, or its labels may be others.
+    Changed,
+}
+
+/// Keeps the ledger in step with the cache, and tells of news.
 fn keep(
     pods: &Informer<Pod>,
     ledger: &Arc<Mutex<Ledger>>,
-    freed: impl Fn() + Send + Sync + 'static,
+    tell: impl Fn(What) + Send + Sync + 'static,
 ) -> Result<(), Error> {
-    let freed = Arc::new(freed);
-    let [added, updated, deleted] = [(); 3].map(|()| (Arc::clone(ledger), Arc::clone(&freed)));
-    let seen = |(ledger, freed): &(Arc<Mutex<Ledger>>, Arc<_>), pod: &Obj<Pod>| {
+    let tell = Arc::new(tell);
+    let [added, updated, deleted] = [(); 3].map(|()| (Arc::clone(ledger), Arc::clone(&tell)));
+    let seen = |(ledger, tell): &(Arc<Mutex<Ledger>>, Arc<_>), pod: &Obj<Pod>| {
         let Ok(typed) = pod.typed() else { return };
-        if lock(ledger).see(&pod.key(), &typed) {
-            call(&**freed);
+        let was_freed = lock(ledger).see(&pod.key(), &typed);
+        if was_freed {
+            call(&**tell, What::Freed);
+        } else if !node_of(&typed).is_empty() {
+            call(&**tell, What::Changed);
         }
     };
     let handlers = Handlers::new()
@@ -147,7 +177,7 @@ fn keep(
         .on_update(move |_, pod| seen(&updated, pod))
         .on_delete(move |pod| {
             if lock(&deleted.0).remove(&pod.object().key()) {
-                call(&*deleted.1);
+                call(&*deleted.1, What::Freed);
             }
         });
     // The informer keeps the handler.
@@ -155,8 +185,8 @@ fn keep(
     Ok(())
 }
 
-fn call(freed: &impl Fn()) {
-    freed();
+fn call(tell: &impl Fn(What), what: What) {
+    tell(what);
 }
 
 fn lock(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
@@ -178,33 +208,31 @@ async fn schedule(pod: Arc<Pod>, cx: Ctx<State>) -> Result<Action, Failed> {
     }
     // Before the nodes are read: a node that comes, or room that is freed, from here on runs the pod
     // again.
-    cx.waiting.add(cx.key());
+    cx.waiting.add(cx.key(), &pod);
+    if lock(&cx.ledger).has(cx.key(), &pod) {
+        return match cx.stores.reserved(cx.key(), &pod) {
+            Some(reservation) => settle(&pod, reservation, &cx).await,
+            None => {
+                // Bound by an earlier run, which the cache does not show yet.
+                cx.waiting.remove(cx.key());
+                Ok(Action::await_change())
+            }
+        };
+    }
     let nodes: Vec<Arc<Node>> = cx.nodes.list().typed().collect();
-    let choice = {
-        let mut ledger = lock(&cx.ledger);
-        if ledger.has(cx.key(), &pod) {
-            // Bound by an earlier run, which the cache does not show yet.
-            cx.waiting.remove(cx.key());
+    let needs = match cx.stores.needs(&pod) {
+        Err(why) if !nodes.is_empty() => {
+            let why = format!("0/{} nodes are available: {why}. not found", nodes.len());
+            refuse(&pod, &why, None, &cx).await?;
             return Ok(Action::await_change());
         }
-        let choice = choose(cx.key(), &pod, &nodes, &ledger);
-        match &choice {
-            Choice::Node(node) => ledger.assume(cx.key(), &pod, node),
-            Choice::Preempt(preemption, _) => {
-                ledger.nominate(cx.key(), &pod, &preemption.node);
-            }
-            Choice::Wait | Choice::Unschedulable(_) => {}
-        }
-        choice
+        needs => needs.unwrap_or_default(),
     };
-    match choice {
+    match decide(&pod, (&nodes, &needs), &cx) {
         Choice::Node(node) => {
-            let bound = bind(&pod, &node, &cx).await;
-            if bound.is_err() {
-                lock(&cx.ledger).unassume(cx.key(), &node);
-            }
-            bound?;
-            cx.waiting.remove(cx.key());
+            let chosen = nodes.iter().find(|one| name(one) == node);
+            let steps = chosen.and_then(|chosen| needs.steps(chosen).ok());
+            return put(&pod, &node, &steps.unwrap_or_default(), &cx).await;
         }
         Choice::Preempt(preemption, why) => {
             refuse(&pod, &why, Some(&preemption.node), &cx).await?;
@@ -219,6 +247,75 @@ async fn schedule(pod: Arc<Pod>, cx: Ctx<State>) -> Result<Action, Failed> {
         }
     }
     Ok(Action::await_change())
+}
+
+/// Decides about a pod, and enters the decision.
+fn decide(pod: &Pod, (nodes, needs): (&[Arc<Node>], &Needs), cx: &Ctx<State>) -> Choice {
+    let labels = |key: &ObjectKey| Some(labels_of(cx.pods.get(key)?.labels()));
+    let of_namespace = |name: &str| {
+        let namespace = cx.namespaces.get(&ObjectKey::new(None::<&str>, name));
+        namespace.map_or_else(BTreeMap::new, |namespace| labels_of(namespace.labels()))
+    };
+    let caches = Caches {
+        pods: &labels,
+        namespaces: &of_namespace,
+        budgets: &|| cx.budgets.list().typed().collect(),
+    };
+    let mut ledger = lock(&cx.ledger);
+    let choice = {
+        let incoming = Incoming::new(cx.key(), pod, (nodes, needs), &ledger, caches);
+        choose(&incoming, &ledger)
+    };
+    match &choice {
+        Choice::Node(node) => ledger.assume(cx.key(), pod, node),
+        Choice::Preempt(preemption, _) => {
+            ledger.nominate(cx.key(), pod, &preemption.node);
+        }
+        Choice::Wait | Choice::Unschedulable(_) => {}
+    }
+    choice
+}
+
+/// Binds a pod to its node; if its claims are to be bound before, keeps the node for it.
+async fn put(pod: &Pod, node: &str, steps: &[Step], cx: &Ctx<State>) -> Result<Action, Failed> {
+    if steps.is_empty() {
+        let bound = bind(pod, node, cx).await;
+        if bound.is_err() {
+            lock(&cx.ledger).unassume(cx.key(), node);
+        }
+        bound?;
+        cx.waiting.remove(cx.key());
+        return Ok(Action::await_change());
+    }
+    let now = cx.frame.clock.now();
+    // Before the writes: their events run the pod again.
+    cx.stores.reserve(cx.key(), pod, node, now);
+    let taken = take(steps, node, &Writer::new(cx.client()?, MANAGER)).await;
+    if taken.is_err() {
+        cx.stores.release(cx.key());
+        lock(&cx.ledger).unassume(cx.key(), node);
+    }
+    taken?;
+    Ok(Action::requeue(BIND_WITHIN))
+}
+
+/// Binds a pod to the node that is kept for it, if its claims are bound.
+async fn settle(
+    pod: &Pod,
+    Reservation { node, since, .. }: Reservation,
+    cx: &Ctx<State>,
+) -> Result<Action, Failed> {
+    let needs = cx.stores.needs(pod);
+    if needs.is_ok_and(|needs| !needs.is_open()) {
+        cx.stores.release(cx.key());
+        return put(pod, &node, &[], cx).await;
+    }
+    if let Some(left) = left(since, BIND_WITHIN, cx.frame.clock.now()) {
+        return Ok(Action::requeue(left));
+    }
+    cx.stores.release(cx.key());
+    lock(&cx.ledger).unassume(cx.key(), &node);
+    Ok(Action::requeue(Duration::ZERO))
 }
 
 /// The path of a pod, and its namespace and name.

@@ -5,21 +5,27 @@
 //! ```
 //!
 //! Of a node's pods with lower priority all would go; as many as possible are kept, the more important
-//! ones first. Not considered: disruption budgets.
+//! ones first, and before them those whose going would violate a disruption budget. Budgets do not forbid
+//! preemption: the node that violates them least is chosen.
 //!
 //! Upstream counterpart: `kubernetes:pkg/scheduler/framework/preemption`,
 //! `framework/plugins/defaultpreemption`.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use kinform::ObjectKey;
+use serde_json::Value;
 
-use super::fit::{name, refusals};
-use super::ledger::{Held, Ledger, Requests, Taken, priority};
+use super::fit::name;
+use super::incoming::{Around, Incoming};
+use super::ledger::{Held, Ledger, Taken, priority};
+use super::neighbours::Caches;
+use crate::json::{int, text};
+use crate::selector::selects;
 
 /// A node, and the pods that go from it.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,13 +45,8 @@ pub(super) enum Outcome {
 }
 
 /// Finds the pods that go for a pod that fits nowhere.
-pub(super) fn preempt(
-    key: &ObjectKey,
-    pod: &Pod,
-    requests: &Requests,
-    nodes: &[Arc<Node>],
-    ledger: &Ledger,
-) -> Outcome {
+pub(super) fn preempt(incoming: &Incoming<'_>, around: &Around, ledger: &Ledger) -> Outcome {
+    let (key, pod, nodes) = (incoming.key, incoming.pod, incoming.nodes);
     let spec = pod.spec.as_ref();
     if spec.and_then(|spec| spec.preemption_policy.as_deref()) == Some("Never") {
         return Outcome::Refuse("not eligible due to preemptionPolicy=Never.".to_owned());
@@ -61,14 +62,18 @@ pub(super) fn preempt(
     }
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     let mut best = None;
+    let budgets = match lower.is_empty() {
+        true => Vec::new(),
+        false => (incoming.caches.budgets)(),
+    };
     for node in nodes {
         let held = lower.get(name(node)).map_or(&[][..], Vec::as_slice);
         let taken = ledger
             .taken_for(name(node), key, priority)
             .unwrap_or_default();
-        match victims(pod, requests, node, held, &taken) {
-            Ok(victims) => {
-                let cost = (cost(&victims), name(node));
+        match victims((incoming, around), node, held, &taken, &budgets) {
+            Ok((victims, violations)) => {
+                let cost = (violations, cost(&victims), name(node));
                 if best.as_ref().is_none_or(|(least, _)| cost < *least) {
                     best = Some((cost, victims));
                 }
@@ -81,7 +86,7 @@ pub(super) fn preempt(
         }
     }
     match best {
-        Some(((_, node), victims)) => Outcome::Preempt(Preemption {
+        Some(((.., node), victims)) => Outcome::Preempt(Preemption {
             node: node.to_owned(),
             victims: victims.into_iter().map(|held| held.key.clone()).collect(),
         }),
@@ -97,15 +102,17 @@ pub(super) fn preempt(
     }
 }
 
-/// The pods that would go from a node; the error is why that does not help.
+/// The pods that would go from a node, and the number of those that violate a budget; the error is why
+/// that does not help.
+// Complexity: O(held), times O(neighbours) for a pod with constraints about pods.
 fn victims<'h>(
-    pod: &Pod,
-    requests: &Requests,
+    (incoming, around): (&Incoming<'_>, &Around),
     node: &Node,
     held: &'h [Held<'h>],
     taken: &Taken,
-) -> Result<Vec<&'h Held<'h>>, Vec<String>> {
-    if !refusals(pod, requests, node, None).is_empty() {
+    budgets: &[Arc<Value>],
+) -> Result<(Vec<&'h Held<'h>>, usize), Vec<String>> {
+    if incoming.is_hopeless(node, around) {
         return Err(vec!["Preemption is not helpful for scheduling".to_owned()]);
     }
     if held.is_empty() {
@@ -113,24 +120,64 @@ fn victims<'h>(
         return Err(vec![why.to_owned()]);
     }
     let mut left = taken.clone();
+    let mut gone = BTreeSet::new();
     for one in held {
         left.remove(one.requests);
+        gone.insert(one.key);
     }
-    let refused = refusals(pod, requests, node, Some(&left));
+    let refused = incoming.refusals(node, Some(&left), &incoming.around(&gone));
     if !refused.is_empty() {
         return Err(refused);
     }
     let mut order: Vec<&Held<'_>> = held.iter().collect();
     order.sort_by_key(|one| (Reverse(one.priority), one.since, one.key));
+    let violating = violating(&order, budgets, incoming.caches);
+    order.sort_by_key(|one| !violating.contains(one.key));
     let mut victims = Vec::new();
     for one in order {
         left.add(one.requests);
-        if !refusals(pod, requests, node, Some(&left)).is_empty() {
+        gone.remove(one.key);
+        let around = incoming.around(&gone);
+        if !incoming.refusals(node, Some(&left), &around).is_empty() {
             left.remove(one.requests);
+            gone.insert(one.key);
             victims.push(one);
         }
     }
-    Ok(victims)
+    let violations = victims.iter().filter(|one| violating.contains(one.key));
+    let violations = violations.count();
+    Ok((victims, violations))
+}
+
+/// The pods whose going would violate a budget, if the others went before in this order.
+fn violating<'h>(
+    order: &[&'h Held<'h>],
+    budgets: &[Arc<Value>],
+    caches: Caches<'_>,
+) -> BTreeSet<&'h ObjectKey> {
+    let mut violating = BTreeSet::new();
+    let allowed = |budget: &Arc<Value>| int(budget, "/status/disruptionsAllowed");
+    let mut allowed: Vec<i64> = budgets.iter().map(allowed).collect();
+    for one in order {
+        let labels = (caches.pods)(one.key).unwrap_or_default();
+        for (budget, allowed) in budgets.iter().zip(&mut allowed) {
+            let disrupted = budget.pointer("/status/disruptedPods");
+            let is_counted = disrupted.and_then(|all| all.get(one.key.name())).is_some();
+            let is_its = text(budget, "/metadata/namespace") == namespace(one.key)
+                && selects(budget.pointer("/spec/selector"), &labels);
+            if is_its && !is_counted {
+                *allowed -= 1;
+                if *allowed < 0 {
+                    violating.insert(one.key);
+                }
+            }
+        }
+    }
+    violating
+}
+
+fn namespace(key: &ObjectKey) -> &str {
+    key.namespace().unwrap_or_default()
 }
 
 /// The loss of victims: the highest priority, the sum of priorities, the number of pods, and how long
@@ -150,9 +197,10 @@ fn cost(victims: &[&Held<'_>]) -> (i64, i64, usize, Reverse<Option<Timestamp>>) 
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::Pod;
     use serde_json::json;
 
-    use super::super::ledger::requests;
+    use super::super::claims::Needs;
     use super::*;
 
     fn pod(priority: i32, cpu: &str, policy: &str) -> Pod {
@@ -188,7 +236,20 @@ mod tests {
     }
 
     fn decide(pod: &Pod, ledger: &Ledger) -> Outcome {
-        preempt(&key("new"), pod, &requests(pod), &nodes(), ledger)
+        decide_with(pod, ledger, &[])
+    }
+
+    /// Decides with budgets; the labels of a pod are its name.
+    fn decide_with(pod: &Pod, ledger: &Ledger, budgets: &[Arc<Value>]) -> Outcome {
+        let named = |key: &ObjectKey| BTreeMap::from([("name".to_owned(), key.name().to_owned())]);
+        let caches = Caches {
+            pods: &|key| Some(named(key)),
+            namespaces: &|_| BTreeMap::new(),
+            budgets: &|| budgets.to_vec(),
+        };
+        let (key, nodes, needs) = (key("new"), nodes(), Needs::default());
+        let incoming = Incoming::new(&key, pod, (&nodes, &needs), ledger, caches);
+        preempt(&incoming, &incoming.around(&BTreeSet::new()), ledger)
     }
 
     fn check(held: &[(&str, &str, i32, &str)], cpu: &str, node: &str, victims: &[&str]) {
@@ -221,6 +282,44 @@ mod tests {
         check(&three, "1", "a", &["v"]);
         let small = [("v", "a", 0, "1"), ("w", "a", 0, "3"), ("y", "b", 20, "4")];
         check(&small, "1", "a", &["w"]);
+    }
+
+    fn budget(name: &str, allowed: i64) -> Arc<Value> {
+        Arc::new(json!({
+            "metadata": {"namespace": "ns"},
+            "spec": {"selector": {"matchLabels": {"name": name}}},
+            "status": {"disruptionsAllowed": allowed},
+        }))
+    }
+
+    // kubernetes: TestSelectBestCandidate, TestSelectNodesForPreemption (budgets)
+    #[test]
+    fn pods_that_a_budget_keeps_go_last() {
+        let check = |held: &[(&str, &str, i32, &str)], budgets: &[Arc<Value>], expected: &str| {
+            let outcome = decide_with(&pod(10, "3", ""), &ledger(held), budgets);
+            let Outcome::Preempt(preemption) = outcome else {
+                panic!("{outcome:?}");
+            };
+            assert_eq!(preemption.victims, [key(expected)], "{held:?}");
+        };
+        // The node that violates no budget, although its pod has the higher priority.
+        let nodes = [("x", "a", 0, "4"), ("y", "b", 5, "4")];
+        check(&nodes, &[], "x");
+        check(&nodes, &[budget("x", 0)], "y");
+        check(&nodes, &[budget("x", 1)], "x");
+        check(&nodes, &[budget("x", 0), budget("y", 0)], "x");
+        // Of one node, the pod of the budget stays, although it is less important.
+        let pods = [("v", "a", 0, "2"), ("w", "a", 5, "2"), ("y", "b", 20, "4")];
+        let small =
+            |budgets: &[Arc<Value>]| decide_with(&pod(10, "1", ""), &ledger(&pods), budgets);
+        let goes = |name: &str| {
+            Outcome::Preempt(Preemption {
+                node: "a".to_owned(),
+                victims: vec![key(name)],
+            })
+        };
+        assert_eq!(small(&[]), goes("v"));
+        assert_eq!(small(&[budget("v", 0)]), goes("w"));
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub(super) fn may_be(volume: &Value, claim: &Value) -> bool {
 }
 
 /// The volume for a claim.
-pub(super) fn best<'v>(claim: &Value, volumes: &'v [Arc<Value>]) -> Option<&'v Arc<Value>> {
+pub(crate) fn best<'v>(claim: &Value, volumes: &'v [Arc<Value>]) -> Option<&'v Arc<Value>> {
     let is_free = |volume: &&Arc<Value>| {
         text(volume, "/spec/claimRef/name").is_empty() && !is_terminating(volume)
     };

@@ -5,17 +5,18 @@
 //! volume ─▶ Available, Bound, or Released once its claim is gone; deleted and not bound ─▶ it may go
 //! ```
 //!
-//! Nothing is provisioned: a claim of a class with a provisioner waits for that program. A class with
-//! WaitForFirstConsumer waits until a pod that uses the claim has a node.
+//! Nothing is provisioned: a claim of a class with a provisioner waits for that program. A claim of a
+//! class with WaitForFirstConsumer waits for the scheduler, which names the claim in a volume, or the
+//! node of a pod in the claim.
 //!
 //! Upstream counterpart: `kubernetes:pkg/controller/volume/persistentvolume`, `pkg/controller/volume/pvprotection`.
 
-mod matching;
+pub(crate) mod matching;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kinform::events::EventRecorder;
 use kinform::{Action, Controller, Ctx, Enqueue, Informer, ObjectKey, Reconciler};
@@ -23,15 +24,17 @@ use serde_json::{Value, json};
 
 use crate::frame::Frame;
 use crate::json::{annotate, annotation, is_terminating, name, set, text, uid};
-use crate::pods::{claims_of, is_finished, reference};
+use crate::pods::reference;
 use crate::writer::{Failed, Writer, collection};
 
 const ACCOUNT: &str = "persistent-volume-binder";
 const MANAGER: &str = "kube-controller-manager";
-const COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+pub(crate) const COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 const BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+/// The node that the scheduler chose for the first consumer of a claim.
+pub(crate) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const PROTECTED: &str = "kubernetes.io/pv-protection";
-const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
+pub(crate) const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 /// The time after which a claim without a volume is looked at again, as upstream's period.
 const AGAIN: Duration = Duration::from_secs(15);
 
@@ -51,7 +54,6 @@ pub(crate) fn controllers(frame: &Frame, events: EventRecorder) -> [Reconciler; 
     let claims: Informer<Value> = claims.cast();
     let volumes: Informer<PersistentVolume> = frame.factory.informer();
     let volumes: Informer<Value> = volumes.cast();
-    let pods: Informer<Pod> = frame.factory.informer();
     let state = State {
         frame: frame.clone(),
         claims: claims.clone(),
@@ -77,10 +79,6 @@ pub(crate) fn controllers(frame: &Frame, events: EventRecorder) -> [Reconciler; 
             let keys = open.map(|claim| Enqueue::from(key_of(&claim)));
             keys.collect::<Vec<_>>()
         })
-        .watches(&pods, |pod| {
-            let claims = pod.typed().map(|pod| claims_of(&pod).collect::<Vec<_>>());
-            claims.unwrap_or_default().into_iter().map(Enqueue::from)
-        })
         .named("persistentvolume-binder")
         .client(frame.client(ACCOUNT))
         .context(state.clone())
@@ -104,7 +102,8 @@ fn key_of(claim: &Value) -> ObjectKey {
     ObjectKey::new(Some(text(claim, "/metadata/namespace")), name(claim))
 }
 
-fn claim_path(claim: &Value) -> String {
+/// The path of a claim.
+pub(crate) fn claim_path(claim: &Value) -> String {
     let namespace = text(claim, "/metadata/namespace");
     format!(
         "{}/{}",
@@ -113,7 +112,8 @@ fn claim_path(claim: &Value) -> String {
     )
 }
 
-fn volume_path(volume: &Value) -> String {
+/// The path of a volume.
+pub(crate) fn volume_path(volume: &Value) -> String {
     format!("/api/v1/persistentvolumes/{}", name(volume))
 }
 
@@ -165,7 +165,7 @@ fn is_its(volume: &Value, claim: &Value) -> bool {
     matching::names(volume, claim) || text(volume, "/spec/claimRef/name").is_empty()
 }
 
-/// Returns whether a claim waits for a pod with a node.
+/// Returns whether a claim waits for the scheduler.
 fn must_wait(claim: &Value, cx: &State) -> bool {
     let class = cx.classes.get(&ObjectKey::new(
         None::<&str>,
@@ -174,8 +174,7 @@ fn must_wait(claim: &Value, cx: &State) -> bool {
     let waits = class
         .and_then(|class| class.typed().ok())
         .is_some_and(|class| class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer"));
-    let users = || cx.frame.pods.mounting(&key_of(claim));
-    waits && users().iter().all(|pod| is_finished(pod))
+    waits && annotation(claim, SELECTED_NODE).is_none()
 }
 
 /// Makes what is missing of four writes: the volume names the claim and is Bound, the claim names the
@@ -183,20 +182,7 @@ fn must_wait(claim: &Value, cx: &State) -> bool {
 async fn complete(claim: &Value, volume: &Value, cx: &Ctx<State>) -> Result<Action, Failed> {
     let writer = Writer::new(cx.client()?, MANAGER);
     let mut volume = volume.clone();
-    if text(&volume, "/spec/claimRef/uid") != uid(claim) {
-        let is_ours = text(&volume, "/spec/claimRef/name").is_empty();
-        set(
-            &mut volume,
-            &["spec", "claimRef"],
-            json!({
-                "kind": "PersistentVolumeClaim", "apiVersion": "v1", "uid": uid(claim),
-                "namespace": text(claim, "/metadata/namespace"), "name": name(claim),
-                "resourceVersion": text(claim, "/metadata/resourceVersion"),
-            }),
-        );
-        if is_ours {
-            annotate(&mut volume, BY_CONTROLLER, "yes");
-        }
+    if name_claim(&mut volume, claim) {
         volume = writer.replace(&volume_path(&volume), &volume).await?;
     }
     phase(&writer, &mut volume, "Bound", cx).await?;
@@ -220,6 +206,27 @@ async fn complete(claim: &Value, volume: &Value, cx: &Ctx<State>) -> Result<Acti
             .await?;
     }
     Ok(Action::await_change())
+}
+
+/// Names a claim in a volume. Returns whether it was not named before.
+pub(crate) fn name_claim(volume: &mut Value, claim: &Value) -> bool {
+    if text(volume, "/spec/claimRef/uid") == uid(claim) {
+        return false;
+    }
+    let is_ours = text(volume, "/spec/claimRef/name").is_empty();
+    set(
+        volume,
+        &["spec", "claimRef"],
+        json!({
+            "kind": "PersistentVolumeClaim", "apiVersion": "v1", "uid": uid(claim),
+            "namespace": text(claim, "/metadata/namespace"), "name": name(claim),
+            "resourceVersion": text(claim, "/metadata/resourceVersion"),
+        }),
+    );
+    if is_ours {
+        annotate(volume, BY_CONTROLLER, "yes");
+    }
+    true
 }
 
 /// Tells that the volume of a bound claim is gone.

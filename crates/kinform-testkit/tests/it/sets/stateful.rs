@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
-use k8s_openapi::api::core::v1::{LimitRange, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{LimitRange, PersistentVolume, PersistentVolumeClaim, Pod};
 use kinform_testkit::TestServer;
 use kube_client::Api;
 use kube_client::api::{DeleteParams, Patch, PatchParams};
@@ -43,6 +43,19 @@ fn scripted(spec: Value, script: Value) -> StatefulSet {
     serde_json::from_value(set).unwrap()
 }
 
+/// Makes the volumes that the claims of the set are bound to.
+async fn add_volumes(api: &TestServer) {
+    for index in 0..4 {
+        let volume = json!({
+            "metadata": {"name": format!("v-{index}")},
+            "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
+                "hostPath": {"path": "/x"}, "storageClassName": "manual"},
+        });
+        let volume: PersistentVolume = serde_json::from_value(volume).unwrap();
+        api.create(&volume).await.unwrap();
+    }
+}
+
 /// Waits until all pods that the set asks for are ready, as many of the newest revision as these.
 async fn rolled_out(api: &TestServer, replicas: i32, updated: i32) -> StatefulSet {
     let is = |set: &StatefulSet| {
@@ -65,6 +78,7 @@ async fn film(api: &TestServer, version: &str) -> Vec<String> {
 
 /// Created, a pod deleted, updated, updated in part, scaled down: the recorded story, and its order.
 async fn live(api: TestServer) {
+    add_volumes(&api).await;
     let begin = version(&api).await;
     api.create(&stateful_set(json!({}))).await.unwrap();
     let set = rolled_out(&api, 3, 3).await;
@@ -214,6 +228,7 @@ async fn a_stateful_set_lives_over_sockets() {
 async fn a_stateful_set_waits_for_each_pod() {
     let api = TestServer::start().in_process().with_controllers();
     let api = api.await.unwrap();
+    add_volumes(&api).await;
     let script = json!({"kinform.dev/ready-after": "5s"});
     let set = scripted(
         json!({"minReadySeconds": 5, "ordinals": {"start": 7}}),
@@ -289,6 +304,7 @@ async fn parallel_pods_come_and_go_with_their_claims() {
 async fn a_refused_pod_is_told_and_comes_when_it_may() {
     let api = TestServer::start().in_process().with_controllers();
     let api = api.await.unwrap();
+    add_volumes(&api).await;
     let limits: LimitRange = serde_json::from_value(json!({
         "metadata": {"name": "l"},
         "spec": {"limits": [{"type": "Container", "max": {"cpu": "1"}}]},
@@ -319,6 +335,7 @@ async fn a_refused_pod_is_told_and_comes_when_it_may() {
 async fn pods_that_fail_or_lose_their_labels_are_replaced() {
     let api = TestServer::start().in_process().with_controllers();
     let api = api.await.unwrap();
+    add_volumes(&api).await;
     api.create(&stateful_set(
         json!({"replicas": 2, "revisionHistoryLimit": 0}),
     ))

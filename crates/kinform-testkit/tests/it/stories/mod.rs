@@ -62,12 +62,6 @@ const DIFFERENCES: &[(&str, &str, &[usize], &str)] = &[
         "there, a new node is noticed at the next of the looks every 2 s",
     ),
     (
-        "node-lost",
-        "pods",
-        &[5, 6],
-        "not yet: labels of the node on a pod that names it",
-    ),
-    (
         "namespace",
         "namespaces",
         &[8],
@@ -125,13 +119,7 @@ const DIFFERENCES: &[(&str, &str, &[usize], &str)] = &[
         "statefulset",
         "events",
         &[6],
-        "not yet: the scheduler does not look at claims",
-    ),
-    (
-        "statefulset",
-        "pods",
-        &[6],
-        "not yet: the scheduler does not look at claims",
+        "a pod that waits for its claim tells so once",
     ),
     (
         "statefulset",
@@ -143,31 +131,13 @@ const DIFFERENCES: &[(&str, &str, &[usize], &str)] = &[
         "statefulset-parallel",
         "events",
         &[1, 2, 3],
-        "not yet: the scheduler does not look at claims",
-    ),
-    (
-        "statefulset-parallel",
-        "pods",
-        &[1, 2, 3],
-        "not yet: the scheduler does not look at claims",
-    ),
-    (
-        "statefulset-parallel",
-        "statefulsets",
-        &[1, 2],
-        "not yet: the scheduler does not look at claims",
+        "a pod that waits for its claim tells so once",
     ),
     (
         "volumes",
         "persistentvolumeclaims",
         &[2, 3, 5, 6, 10, 12],
         "not yet: the condition Unused",
-    ),
-    (
-        "volumes",
-        "events",
-        &[10],
-        "a claim without a volume is looked at when its pod changes",
     ),
     (
         "volumes",
