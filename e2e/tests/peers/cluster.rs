@@ -32,13 +32,6 @@ const DONE: [&str; 8] = [
     "wait --timeout=90s -n work --for=jsonpath={.status.lastSuccessfulTime} cronjob/often",
 ];
 
-/// Takes the taint of new nodes away, which a node's own controller does when the node is ready.
-const UNTAINTED: [&str; 3] = [
-    "wait --timeout=60s --for=condition=Ready node/one node/two",
-    r#"patch node one --type=merge -p {"spec":{"taints":null}}"#,
-    r#"patch node two --type=merge -p {"spec":{"taints":null}}"#,
-];
-
 /// Returns whether a part must be skipped, having said so.
 fn is_skipped(what: &str) -> bool {
     let missing = missing().join(", ");
@@ -113,12 +106,11 @@ fn start_controllers(
     ])
 }
 
-/// Gives the cluster its work, waits until it is done, and takes it away. Other commands come in
-/// between.
-fn work(kubectl: &Kubectl, others: &[&str]) -> Result<usize, StageError> {
+/// Gives the cluster its work, waits until it is done, and takes it away.
+fn work(kubectl: &Kubectl) -> Result<usize, StageError> {
     kubectl.run("create namespace work", "")?;
     kubectl.run("apply -f -", &list("work.yaml")?)?;
-    for command in others.iter().chain(&DONE) {
+    for command in DONE {
         kubectl.run(command, "")?;
     }
     kubectl.run("scale -n work --replicas=1 deployment/web", "")?;
@@ -157,8 +149,7 @@ fn real_controllers(
         let logs = peers.iter().map(Peer::log);
         logs.collect::<Vec<_>>().join("\n")
     };
-    let steps =
-        work(&Kubectl::new(at)?, &[]).map_err(|error| format!("{error}\n{}", logs(&peers)))?;
+    let steps = work(&Kubectl::new(at)?).map_err(|error| format!("{error}\n{}", logs(&peers)))?;
     for peer in &mut peers {
         peer.still_runs()?;
     }
@@ -207,7 +198,7 @@ fn kwok_is_the_kubelet_of_the_built_in_controllers() {
     let ours = runtime().block_on(serve).unwrap();
     let mut peer = start_kwok(&kwok, ours.kubeconfig()).unwrap();
     let kubectl = Kubectl::new(ours.kubeconfig()).unwrap();
-    let steps = work(&kubectl, &UNTAINTED);
+    let steps = work(&kubectl);
     let steps = steps.unwrap_or_else(|error| panic!("{error}\n{}", peer.log()));
     peer.still_runs().unwrap();
     println!("RESULT | {name} | embedded | {steps} steps |");
