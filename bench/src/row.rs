@@ -2,9 +2,15 @@
 //!
 //! ```text
 //! a subject's line {"metric", "unit", "value"} ─▶ runs of one metric ─▶ Row (the median)
+//! a bench of kinform alone: Figures::add(scenario, metric, runs) ─▶ bench/results/NAME.json
 //! ```
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
+
+use crate::machine::{commit, machine};
+use crate::subject::Failed;
 
 /// A line that a subject prints, one for each metric.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -66,6 +72,69 @@ pub struct Results {
     pub machine: String,
     /// All figures.
     pub rows: Vec<Row>,
+}
+
+/// The figures of a bench of kinform alone, and the scenarios that it is asked for.
+#[derive(Debug)]
+pub struct Figures {
+    bench: &'static str,
+    only: Vec<String>,
+    directory: PathBuf,
+    results: Results,
+}
+
+impl Figures {
+    /// Begins with none. They are written below `directory`, the repository's `bench/`; only
+    /// scenarios whose name begins as one of `only` are wanted, or all if that is empty.
+    pub async fn new(bench: &'static str, only: Vec<String>, directory: PathBuf) -> Self {
+        Self {
+            bench,
+            only,
+            directory,
+            results: Results {
+                commit: commit().await,
+                machine: machine(),
+                rows: Vec::new(),
+            },
+        }
+    }
+
+    /// Returns whether a scenario is wanted.
+    #[must_use]
+    pub fn are_wanted_of(&self, scenario: &str) -> bool {
+        let mut only = self.only.iter();
+        self.only.is_empty() || only.any(|start| scenario.starts_with(start.as_str()))
+    }
+
+    /// Adds a figure, prints it, and writes all of them: a run takes long.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn add(
+        &mut self,
+        scenario: &str,
+        (metric, unit): (&str, &str),
+        runs: Vec<f64>,
+    ) -> Result<(), Failed> {
+        let (bench, value) = (self.bench, median(&runs));
+        eprintln!("{bench}: {scenario} {metric}: {value} {unit} of {runs:?}");
+        self.results.rows.push(Row {
+            scenario: scenario.to_owned(),
+            subject: "kinform".to_owned(),
+            metric: metric.to_owned(),
+            unit: unit.to_owned(),
+            value,
+            runs,
+        });
+        self.results.machine = machine();
+        let name = match self.only.is_empty() {
+            true => format!("{bench}.json"),
+            false => format!("part-{bench}.json"),
+        };
+        let text = serde_json::to_string_pretty(&self.results)?;
+        let path = self.directory.join("results").join(name);
+        Ok(std::fs::write(path, text + "\n")?)
+    }
 }
 
 /// The median: the mean of the two middle values of an even number, zero of an empty list.

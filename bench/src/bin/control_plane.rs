@@ -16,10 +16,10 @@ use kinform_bench::control_plane::creates::{CONNECTIONS, a_second, micros_each};
 use kinform_bench::control_plane::deployments::{all_available, one_available};
 use kinform_bench::control_plane::hooks::Hook;
 use kinform_bench::control_plane::served::Served;
-use kinform_bench::machine::{commit, machine};
 use kinform_bench::operators::cluster::Cluster;
-use kinform_bench::row::{Results, Row, median};
+use kinform_bench::row::{Figures, median};
 use kinform_bench::subject::Failed;
+use kinform_bench::subject::latency::now_micros;
 use kinform_controlplane::{ControlPlane, Selection, client_of};
 use kube::api::{Api, DeleteParams, PostParams};
 
@@ -67,13 +67,11 @@ async fn main() -> Result<(), Failed> {
         Some(path) => path.clone(),
         None => std::env::current_exe()?.with_file_name("kinform"),
     };
+    let (only, directory) = (arguments.only.clone(), arguments.directory.clone());
     let bench = Bench {
         home: tempfile::tempdir()?,
-        results: Results {
-            commit: commit().await,
-            machine: machine(),
-            rows: Vec::new(),
-        },
+        figures: Figures::new("control-plane", only, directory).await,
+        next: usize::try_from(now_micros())?,
         kinform,
         arguments,
     };
@@ -85,29 +83,32 @@ struct Bench {
     arguments: Arguments,
     kinform: PathBuf,
     home: tempfile::TempDir,
-    results: Results,
+    figures: Figures,
+    /// The number of the next object. Objects of an earlier run may still be on another server.
+    next: usize,
 }
 
 impl Bench {
     async fn run(mut self) -> Result<(), Failed> {
-        if self.is_wanted("available") {
+        if self.figures.are_wanted_of("available") {
             self.available().await?;
         }
-        if self.is_wanted("crowd") {
+        if self.figures.are_wanted_of("crowd") {
             self.crowd().await?;
         }
-        if self.is_wanted("webhook") {
+        if self.figures.are_wanted_of("webhook") {
             self.webhook().await?;
         }
-        if self.is_wanted("creates") {
+        if self.figures.are_wanted_of("creates") {
             self.creates().await?;
         }
         Ok(())
     }
 
-    fn is_wanted(&self, name: &str) -> bool {
-        let only = &self.arguments.only;
-        only.is_empty() || only.iter().any(|start| name.starts_with(start.as_str()))
+    /// Takes this many numbers of objects; returns the first.
+    fn numbers(&mut self, count: usize) -> usize {
+        self.next += count;
+        self.next - count
     }
 
     async fn serve(&self, flags: &[&str]) -> Result<Served, Failed> {
@@ -123,7 +124,8 @@ impl Bench {
             seconds.push(served.started.elapsed().as_secs_f64());
             served.stop().await?;
         }
-        self.add("available-from-start", "seconds", "s", seconds)?;
+        self.figures
+            .add("available-from-start", ("seconds", "s"), seconds)?;
         let server = Server::builder()
             .plain()
             .with_kubelets()
@@ -148,7 +150,11 @@ impl Bench {
         }
         running.stop().await?;
         // The first one fills caches of compiled rules.
-        self.add("available-in-process", "seconds", "s", seconds.split_off(1))
+        self.figures.add(
+            "available-in-process",
+            ("seconds", "s"),
+            seconds.split_off(1),
+        )
     }
 
     /// Many Deployments at once.
@@ -166,9 +172,9 @@ impl Bench {
             served.stop().await?;
         }
         let name = format!("crowd-{deployments}x5");
-        self.add(&name, "cpu_seconds", "s", cpu)?;
-        self.add(&name, "wall_seconds", "s", wall)?;
-        self.add(&name, "peak_bytes", "B", memory)
+        self.figures.add(&name, ("cpu_seconds", "s"), cpu)?;
+        self.figures.add(&name, ("wall_seconds", "s"), wall)?;
+        self.figures.add(&name, ("peak_bytes", "B"), memory)
     }
 
     /// A creation without a webhook, with one that does not match, and with one that is asked.
@@ -178,9 +184,9 @@ impl Bench {
         served.cluster.fill(0).await?;
         let hook = Hook::start().await?;
         let hooks: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
-        let (mut first, count) = (0, self.arguments.reviewed);
+        let count = self.arguments.reviewed;
         let mut runs = [const { Vec::new() }; 3];
-        micros_each(client, 900_000, count / 4).await?;
+        micros_each(client, self.numbers(count), count / 4).await?;
         // In turns, so that what else the machine does meets all alike.
         for _ in 0..self.arguments.turns {
             for (resource, runs) in [None, Some("secrets"), Some("configmaps")]
@@ -195,9 +201,9 @@ impl Bench {
                     }
                 };
                 // One that opens the connection.
-                micros_each(client, first + count, 1).await?;
-                runs.push(median(&micros_each(client, first, count).await?));
-                first += count + 1;
+                micros_each(client, self.numbers(1), 1).await?;
+                let micros = micros_each(client, self.numbers(count), count).await?;
+                runs.push(median(&micros));
                 if let Some(name) = made.and_then(|made| made.metadata.name) {
                     hooks.delete(&name, &DeleteParams::default()).await?;
                 }
@@ -208,9 +214,12 @@ impl Bench {
         let share = |with: &[f64]| with.iter().zip(&without).map(|(w, o)| w / o).collect();
         let (asked_over, unmatched_share) = (over(&asked), share(&unmatched));
         served.stop().await?;
-        self.add("webhook-none", "micros", "us", without)?;
-        self.add("webhook-unmatched", "of_none", "x", unmatched_share)?;
-        self.add("webhook-asked", "micros_over_none", "us", asked_over)
+        self.figures
+            .add("webhook-none", ("micros", "us"), without)?;
+        self.figures
+            .add("webhook-unmatched", ("of_none", "x"), unmatched_share)?;
+        self.figures
+            .add("webhook-asked", ("micros_over_none", "us"), asked_over)
     }
 
     /// Creations a second: in memory, on disk, and by another server.
@@ -228,56 +237,38 @@ impl Bench {
             Some(kubeconfig) => Some(Cluster::of(kubeconfig).await?),
             None => None,
         };
-        for turn in 0..self.arguments.runs {
+        for _ in 0..self.arguments.runs {
             for ((_, flags), runs) in flags.iter().zip(&mut runs) {
                 clear(&folder)?;
                 let flags: Vec<OsString> = flags.iter().map(OsString::from).collect();
                 let served = Served::start(&self.kinform, self.home.path(), &flags).await?;
                 served.cluster.fill(0).await?;
-                a_second(&served.cluster.client, 900_000, CONNECTIONS * 10).await?;
-                runs.push(a_second(&served.cluster.client, 0, creations).await?);
+                let (client, warm) = (&served.cluster.client, CONNECTIONS * 10);
+                a_second(client, self.numbers(warm), warm).await?;
+                runs.push(a_second(client, self.numbers(creations), creations).await?);
                 served.stop().await?;
             }
             if let Some(peer) = &peer {
                 peer.fill(0).await?;
-                let first = turn * creations;
-                runs[3].push(a_second(&peer.client, first, creations / 4).await?);
+                let fewer = creations / 4;
+                runs[3].push(a_second(&peer.client, self.numbers(fewer), fewer).await?);
             }
         }
         let [memory, unsynced, synced, others] = runs;
         for ((name, _), runs) in flags.iter().zip([memory, unsynced, synced]) {
             let ratios: Vec<f64> = runs.iter().zip(&others).map(|(r, o)| r / o).collect();
-            self.add(name, "creates_per_second", "1/s", runs)?;
+            self.figures
+                .add(name, ("creates_per_second", "1/s"), runs)?;
             if !ratios.is_empty() {
-                self.add(name, "over_real", "x", ratios)?;
+                self.figures.add(name, ("over_real", "x"), ratios)?;
             }
         }
         match others.is_empty() {
             true => Ok(()),
-            false => self.add("creates-real", "creates_per_second", "1/s", others),
+            false => self
+                .figures
+                .add("creates-real", ("creates_per_second", "1/s"), others),
         }
-    }
-
-    /// Adds a figure, prints it, and writes all of them: a run takes long.
-    fn add(&mut self, name: &str, metric: &str, unit: &str, runs: Vec<f64>) -> Result<(), Failed> {
-        let value = median(&runs);
-        eprintln!("control-plane: {name} {metric}: {value} {unit} of {runs:?}");
-        self.results.rows.push(Row {
-            scenario: name.to_owned(),
-            subject: "kinform".to_owned(),
-            metric: metric.to_owned(),
-            unit: unit.to_owned(),
-            value,
-            runs,
-        });
-        self.results.machine = machine();
-        let name = match self.arguments.only.is_empty() {
-            true => "control-plane.json",
-            false => "part-control-plane.json",
-        };
-        let text = serde_json::to_string_pretty(&self.results)?;
-        let path = self.arguments.directory.join("results").join(name);
-        Ok(std::fs::write(path, text + "\n")?)
     }
 }
 

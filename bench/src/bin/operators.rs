@@ -9,13 +9,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use kinform_bench::machine::{commit, machine};
 use kinform_bench::operators::cluster::Cluster;
 use kinform_bench::operators::overhead::By;
 use kinform_bench::operators::process::{Process, tell};
 use kinform_bench::operators::takeover::Takeover;
 use kinform_bench::operators::{Timings, blocked, fairness, losses, overhead, replica};
-use kinform_bench::row::{Results, Row, median};
+use kinform_bench::row::Figures;
 use kinform_bench::subject::Failed;
 use nix::sys::signal::Signal;
 
@@ -95,45 +94,36 @@ fn main() -> Result<(), Failed> {
 struct Bench {
     arguments: Arguments,
     home: tempfile::TempDir,
-    results: Results,
+    figures: Figures,
 }
 
 impl Bench {
     async fn new(arguments: Arguments) -> Result<Self, Failed> {
-        let results = Results {
-            commit: commit().await,
-            machine: machine(),
-            rows: Vec::new(),
-        };
-        let home = tempfile::tempdir()?;
+        let (only, directory) = (arguments.only.clone(), arguments.directory.clone());
         Ok(Self {
+            figures: Figures::new("operators", only, directory).await,
+            home: tempfile::tempdir()?,
             arguments,
-            home,
-            results,
         })
     }
 
     async fn run(mut self) -> Result<(), Failed> {
         self.takeovers().await?;
-        if self.is_wanted("renewals-while-blocked") {
+        if self.figures.are_wanted_of("renewals-while-blocked") {
             self.blocked().await?;
         }
-        if self.is_wanted("overhead") {
+        if self.figures.are_wanted_of("overhead") {
             self.overhead().await?;
         }
-        if self.is_wanted("small-tenant") {
+        if self.figures.are_wanted_of("small-tenant") {
             let runs = vec![fairness::service_times(self.arguments.objects).await?];
-            self.add("small-tenant", "service_times", "count", runs)?;
+            self.figures
+                .add("small-tenant", ("service_times", "count"), runs)?;
         }
-        if self.is_wanted("losses") {
+        if self.figures.are_wanted_of("losses") {
             self.losses().await?;
         }
         Ok(())
-    }
-
-    fn is_wanted(&self, name: &str) -> bool {
-        let only = &self.arguments.only;
-        only.is_empty() || only.iter().any(|start| name.starts_with(start.as_str()))
     }
 
     async fn cluster(&self) -> Result<Cluster, Failed> {
@@ -153,7 +143,9 @@ impl Bench {
                 crashes,
             ),
         ];
-        let wanted = ends.into_iter().filter(|(name, ..)| self.is_wanted(name));
+        let wanted = ends
+            .into_iter()
+            .filter(|(name, ..)| self.figures.are_wanted_of(name));
         let wanted: Vec<_> = wanted.collect();
         if wanted.is_empty() {
             return Ok(());
@@ -171,7 +163,8 @@ impl Bench {
                 objects,
             };
             let seconds = takeover.seconds(&cluster).await?;
-            self.add(&format!("{name}{kind}"), "seconds", "s", seconds)?;
+            self.figures
+                .add(&format!("{name}{kind}"), ("seconds", "s"), seconds)?;
         }
         Ok(())
     }
@@ -182,8 +175,10 @@ impl Bench {
         let span = Duration::from_secs(self.arguments.blocked_seconds);
         let found = blocked::renewals(&cluster, self.home.path(), 1_000, span).await?;
         let name = "renewals-while-blocked";
-        self.add(name, "renewals", "count", vec![found.renewed as f64])?;
-        self.add(name, "lost", "count", vec![found.lost as f64])
+        self.figures
+            .add(name, ("renewals", "count"), vec![found.renewed as f64])?;
+        self.figures
+            .add(name, ("lost", "count"), vec![found.lost as f64])
     }
 
     async fn overhead(&mut self) -> Result<(), Failed> {
@@ -202,8 +197,9 @@ impl Bench {
         let over: Vec<Vec<f64>> = runs.iter().map(over).collect();
         for (by, (runs, over)) in By::ALL.into_iter().zip(runs.into_iter().zip(over)) {
             let name = format!("overhead-{}", by.name());
-            self.add(&name, "cpu_ns_per_reconcile", "ns", runs)?;
-            self.add(&name, "cpu_ns_over_hand", "ns", over)?;
+            self.figures
+                .add(&name, ("cpu_ns_per_reconcile", "ns"), runs)?;
+            self.figures.add(&name, ("cpu_ns_over_hand", "ns"), over)?;
         }
         Ok(())
     }
@@ -213,29 +209,8 @@ impl Bench {
         cluster.fill(0).await?;
         let found = losses::bytes_a_loss(&cluster, self.arguments.losses).await?;
         let (bytes, memory) = found;
-        self.add("losses", "bytes_per_loss", "B", vec![bytes])?;
-        self.add("losses", "resident_bytes", "B", memory)
-    }
-
-    /// Adds a figure, prints it, and writes all of them: a run takes long.
-    fn add(&mut self, name: &str, metric: &str, unit: &str, runs: Vec<f64>) -> Result<(), Failed> {
-        let value = median(&runs);
-        eprintln!("operators: {name} {metric}: {value} {unit} of {runs:?}");
-        self.results.rows.push(Row {
-            scenario: name.to_owned(),
-            subject: "kinform".to_owned(),
-            metric: metric.to_owned(),
-            unit: unit.to_owned(),
-            value,
-            runs,
-        });
-        self.results.machine = machine();
-        let name = match self.arguments.only.is_empty() {
-            true => "operators.json",
-            false => "part-operators.json",
-        };
-        let text = serde_json::to_string_pretty(&self.results)?;
-        let path = self.arguments.directory.join("results").join(name);
-        Ok(std::fs::write(path, text + "\n")?)
+        self.figures
+            .add("losses", ("bytes_per_loss", "B"), vec![bytes])?;
+        self.figures.add("losses", ("resident_bytes", "B"), memory)
     }
 }

@@ -1,7 +1,8 @@
 //! Eviction: a pod is deleted if its disruption budget allows it.
 //!
 //! ```text
-//! Eviction + pod + budgets ──▶ budget counted down, pod marked, deleted, 201 | 429 with the budget's reason
+//! Eviction + pod + budgets ──▶ budget counted down, pod marked and deleted, 201
+//!                         └──▶ 429 with the budget's reason
 //! ```
 //!
 //! This server does not count healthy pods: the status of a budget decides, as the client in the

@@ -14,7 +14,8 @@
 //!
 //! * `priority.rs`, `tolerations.rs`, `runtime_class.rs`, `service_account.rs`: pods;
 //! * `pod_security/`: pods as the labels of their namespace demand; `limits.rs`: limit ranges;
-//! * `topology.rs`: the zone and region of a pod; `classes.rs`: default classes of storage and ingresses; `quota.rs`, `usage.rs`: resource quotas;
+//! * `topology.rs`: the zone and region of a pod; `classes.rs`: default classes of storage and ingresses;
+//! * `quota.rs`, `usage.rs`: resource quotas;
 //! * `amounts.rs`: amounts of resources, which limits and quotas share;
 //! * `refusals.rs`: plugins that only refuse.
 //!

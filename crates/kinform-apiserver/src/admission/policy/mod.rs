@@ -23,6 +23,7 @@ mod validation;
 
 use kinform_api::{GroupResource, Status, StatusCause};
 
+use self::params::Param;
 use self::stored::{Binding, Failure, Policies, Policy};
 use self::validation::Decision;
 use super::cel::Evaluation;
@@ -86,7 +87,7 @@ async fn ask<'p>(
             return policy.failed(why).map(|decision| refuse(None, decision));
         }
     };
-    let bindings = params::of_bindings(question, policy, kind.as_deref(), objects).await;
+    let bindings = params::of_bindings(question, policy, kind.as_ref(), objects).await;
     let mut first = None;
     let mut evaluation = None;
     for (binding, params) in bindings {
@@ -100,9 +101,10 @@ async fn ask<'p>(
             Ok(params) => {
                 let evaluation = evaluation
                     .get_or_insert_with(|| Evaluation::new(question, &matched.resource, seen));
-                let each = params.iter();
-                let decisions =
-                    each.map(|param| validation::decide(policy, evaluation, param.as_ref()));
+                let decisions = params.iter().map(|param| {
+                    let param = param.as_ref().map(Param::value);
+                    validation::decide(policy, evaluation, param.as_ref())
+                });
                 decisions.flatten().collect::<Vec<_>>()
             }
         };

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use kinform_api::{GroupResource, Status, StatusCause};
 use serde_json::Value;
 
-use super::params;
+use super::params::{self, Param};
 use super::stored::{Binding, Failure, Mutation, Policies, Policy, Reinvocation};
 use crate::admission::cel::{BINDING, Evaluation, Failure as Failed, Verdict, to_json};
 use crate::admission::matching::{self, Match};
@@ -115,7 +115,7 @@ impl Mutating {
 struct Invocation<'p> {
     policy: &'p Policy,
     matched: Match,
-    params: Vec<(&'p Binding, Vec<Option<Value>>)>,
+    params: Vec<(&'p Binding, Vec<Option<Param>>)>,
 }
 
 /// Returns what a policy is asked with, if it matches.
@@ -140,7 +140,7 @@ async fn invocation<'p>(
         }
     };
     let mut params = Vec::new();
-    let bindings = params::of_bindings(question, policy, kind.as_deref(), objects).await;
+    let bindings = params::of_bindings(question, policy, kind.as_ref(), objects).await;
     for (binding, of_binding) in bindings {
         match of_binding {
             Ok(of_binding) => params.push((binding, of_binding)),
@@ -172,7 +172,7 @@ async fn mutated(
                 object: Some(&object),
                 old: seen.of().old,
             };
-            let of = (invocation, *binding);
+            let (of, param) = ((invocation, *binding), param.as_ref().map(Param::value));
             if let Some(next) = apply_all(question, of, objects, param.as_ref())? {
                 is_changed |= next != object;
                 object = next;

@@ -22,14 +22,35 @@ use crate::conversion;
 use crate::resource::ResourceInfo;
 use crate::storage::Stored;
 
+/// A parameter, as it is stored or was converted: many may wait for their turn.
+#[derive(Debug)]
+pub(super) struct Param {
+    resource: Arc<ResourceInfo>,
+    stored: Arc<Stored>,
+}
+
+impl Param {
+    /// The parameter as expressions see it.
+    pub(super) fn value(&self) -> Value {
+        let resource = &self.resource;
+        let mut object = match resource.is_converted() {
+            true => self.stored.value(),
+            false => resource.to_shown(self.stored.value(), &Meter::of_object()),
+        };
+        object["apiVersion"] = Value::from(resource.api_version());
+        object["kind"] = Value::from(resource.kind.as_str());
+        object
+    }
+}
+
 /// The parameters of a binding, `None` for null; or why it has none.
-type Params = Result<Vec<Option<Value>>, String>;
+type Params = Result<Vec<Option<Param>>, String>;
 
 /// Returns the bindings of a policy that match these objects, with their parameters.
 pub(super) async fn of_bindings<'p>(
     question: &Question<'_>,
     policy: &'p Policy,
-    kind: Option<&ResourceInfo>,
+    kind: Option<&Arc<ResourceInfo>>,
     objects: Objects<'_>,
 ) -> Vec<(&'p Binding, Params)> {
     let mut found = Vec::new();
@@ -48,7 +69,11 @@ pub(super) async fn of_bindings<'p>(
 /// # Errors
 /// The reference does not fit, finds nothing where something must be found, or what it finds cannot
 /// be converted.
-async fn of(question: &Question<'_>, kind: Option<&ResourceInfo>, binding: &Binding) -> Params {
+async fn of(
+    question: &Question<'_>,
+    kind: Option<&Arc<ResourceInfo>>,
+    binding: &Binding,
+) -> Params {
     let (Some(resource), Some(reference)) = (kind, &binding.params) else {
         return Ok(vec![None]);
     };
@@ -69,14 +94,18 @@ async fn of(question: &Question<'_>, kind: Option<&ResourceInfo>, binding: &Bind
         let why = "no params found for policy binding with `Deny` parameterNotFoundAction";
         return Err(why.to_owned());
     }
-    Ok(found.into_iter().map(Some).collect())
+    let of_stored = |stored| Param {
+        resource: resource.clone(),
+        stored,
+    };
+    Ok(found.into_iter().map(of_stored).map(Some).collect())
 }
 
 async fn find(
     question: &Question<'_>,
     resource: &ResourceInfo,
     (reference, namespace): (&ParamRef, Option<&str>),
-) -> Result<Vec<Value>, String> {
+) -> Result<Vec<Arc<Stored>>, String> {
     let store = &question.state.store;
     let found: Vec<Arc<Stored>> = match (reference.name.as_str(), namespace) {
         ("", _) => {
@@ -95,22 +124,11 @@ async fn find(
             store.get(resource.shelf, &key).into_iter().collect()
         }
     };
-    let found = match resource.is_converted() {
-        true => conversion::shown(question.state, resource, &found)
-            .await
-            .map_err(|broken| format!("params {:?} cannot be read: {}", broken.key, broken.why))?,
-        false => found,
-    };
-    let shown = found.iter().map(|stored| {
-        let mut object = match resource.is_converted() {
-            true => stored.value(),
-            false => resource.to_shown(stored.value(), &Meter::of_object()),
-        };
-        object["apiVersion"] = Value::from(resource.api_version());
-        object["kind"] = Value::from(resource.kind.as_str());
-        object
-    });
-    Ok(shown.collect())
+    if !resource.is_converted() {
+        return Ok(found);
+    }
+    let converted = conversion::shown(question.state, resource, &found).await;
+    converted.map_err(|broken| format!("params {:?} cannot be read: {}", broken.key, broken.why))
 }
 
 fn has_labels(selector: Option<&LabelSelector>, stored: &Stored) -> bool {
