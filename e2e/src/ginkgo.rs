@@ -5,7 +5,8 @@
 //! listed: `suite | spec | reason` ──▶ those that cannot pass, with reasons
 //! ```
 //!
-//! A listed spec that passes is an error in the list, so that the list stays true.
+//! A listed spec that passes, or that no suite has, is an error in the list, so that the list stays
+//! true. A suite of which no spec passes is an error, too.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -67,7 +68,8 @@ impl Spec {
 /// Runs a command that a ginkgo suite is, with the flag for its report added.
 ///
 /// # Errors
-/// It leaves no report; the message has its output.
+/// It leaves no report, none of its specs passed, or it failed although none of them did; the message
+/// has its output.
 pub fn run(command: &mut Command, home: &Path) -> Result<Outcome, StageError> {
     let path = home.join("report.json");
     let _ = std::fs::remove_file(&path);
@@ -76,10 +78,13 @@ pub fn run(command: &mut Command, home: &Path) -> Result<Outcome, StageError> {
         .arg("-ginkgo.no-color")
         .stdin(Stdio::null())
         .output()?;
-    let Ok(text) = std::fs::read_to_string(&path) else {
+    let failed = |what: &str| -> StageError {
         let (out, err) = (&output.stdout, &output.stderr);
         let said = [out, err].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-        return Err(format!("no report ({}):\n{}", output.status, said.join("\n")).into());
+        format!("{what} ({}):\n{}", output.status, said.join("\n")).into()
+    };
+    let Ok(text) = std::fs::read_to_string(&path) else {
+        return Err(failed("no report"));
     };
     let reports: Vec<Report> = serde_json::from_str(&text)?;
     let mut outcome = Outcome::default();
@@ -100,6 +105,12 @@ pub fn run(command: &mut Command, home: &Path) -> Result<Outcome, StageError> {
             }
         }
     }
+    if outcome.passed.is_empty() {
+        return Err(failed("no spec passed"));
+    }
+    if !output.status.success() && outcome.failed.is_empty() {
+        return Err(failed("no spec failed, but the suite did"));
+    }
     Ok(outcome)
 }
 
@@ -119,8 +130,8 @@ impl<'t> Listed<'t> {
         Self(rows.collect())
     }
 
-    /// The faults of an outcome: failures that are not listed, and listed specs that passed,
-    /// except for those that fail `now and then`.
+    /// The faults of an outcome: failures that are not listed, and listed specs that passed, except
+    /// for those that fail `now and then`, or that are not there.
     pub fn faults(&self, outcome: &Outcome) -> Vec<String> {
         let mut faults = Vec::new();
         for (name, why) in &outcome.failed {
@@ -130,8 +141,11 @@ impl<'t> Listed<'t> {
         }
         for (spec, reason) in &self.0 {
             let passed = outcome.passed.iter().any(|name| is_like(spec, name));
+            let failed = outcome.failed.keys().any(|name| is_like(spec, name));
             if passed && !reason.starts_with("now and then") {
                 faults.push(format!("{spec}: it passes, but is listed"));
+            } else if !passed && !failed {
+                faults.push(format!("{spec}: it is listed, but no spec is like it"));
             }
         }
         faults
@@ -155,10 +169,14 @@ mod tests {
         };
         let faults = |outcome: &Outcome| Listed::of(list, "a").faults(outcome);
         assert!(faults(&outcome(&["two", "x"], &["one spec"])).is_empty());
-        assert_eq!(faults(&outcome(&[], &["x"])), ["x: why"]);
+        assert_eq!(faults(&outcome(&["two"], &["one spec", "x"])), ["x: why"]);
         assert_eq!(
-            faults(&outcome(&["one spec"], &[])),
+            faults(&outcome(&["one spec"], &["two"])),
             ["one *: it passes, but is listed"]
+        );
+        assert_eq!(
+            faults(&outcome(&["two"], &[])),
+            ["one *: it is listed, but no spec is like it"]
         );
     }
 }

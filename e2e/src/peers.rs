@@ -66,9 +66,13 @@ impl Peer {
         })
     }
 
-    /// The log until now.
+    /// The log until now, or why it cannot be read.
     pub fn log(&self) -> String {
-        fs::read_to_string(&self.log).unwrap_or_default()
+        match fs::read(&self.log) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            // A line of the form in which programs log errors.
+            Err(error) => format!("E0 the log cannot be read: {error}"),
+        }
     }
 
     /// Fails if it has ended.
@@ -172,11 +176,13 @@ impl Kubectl {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()?;
-        if let Some(mut stdin) = child.stdin.take() {
-            stdin.write_all(input.as_bytes())?;
-        }
+        let given = child.stdin.take().map(|mut stdin| {
+            // One that ends early says more than a broken pipe.
+            stdin.write_all(input.as_bytes())
+        });
         let output = child.wait_with_output()?;
         if output.status.success() {
+            given.transpose()?;
             return Ok(String::from_utf8(output.stdout)?);
         }
         let said = String::from_utf8_lossy(&output.stderr);
@@ -274,14 +280,20 @@ fn is_number(word: &str) -> bool {
 
 /// Returns whether a text matches a pattern: `*` stands for any text.
 pub fn is_like(pattern: &str, text: &str) -> bool {
-    let mut rest = text;
-    for (at, piece) in pattern.split('*').enumerate() {
-        match rest.find(piece) {
-            Some(found) if at > 0 || found == 0 => rest = &rest[found + piece.len()..],
-            _ => return false,
+    let Some((first, others)) = pattern.split_once('*') else {
+        return pattern == text;
+    };
+    let (middle, last) = others.rsplit_once('*').unwrap_or(("", others));
+    let Some(mut rest) = text.strip_prefix(first) else {
+        return false;
+    };
+    for piece in middle.split('*') {
+        match rest.split_once(piece) {
+            Some((_, after)) => rest = after,
+            None => return false,
         }
     }
-    rest.is_empty() || pattern.ends_with('*')
+    rest.ends_with(last)
 }
 
 #[cfg(test)]
@@ -308,6 +320,11 @@ mod tests {
             ("*c", "abc", true),
             ("b*", "abc", false),
             ("a*b", "abc", false),
+            ("*c", "cc", true),
+            ("a*b", "abb", true),
+            ("a*a", "a", false),
+            ("a*b*c", "axbyc", true),
+            ("a*b*c", "acb", false),
             ("abc", "abc", true),
         ] {
             assert_eq!(is_like(pattern, text), expected, "{pattern} {text}");

@@ -11,6 +11,8 @@
 //!
 //! Upstream: Go's `crypto/x509`.
 
+use jiff::civil::DateTime;
+
 const BOOLEAN: u8 = 0x01;
 const OCTET_STRING: u8 = 0x04;
 pub(crate) const OBJECT_IDENTIFIER: u8 = 0x06;
@@ -134,18 +136,21 @@ fn time(der: &[u8]) -> Option<(String, &[u8])> {
     if !digits.bytes().all(|digit| digit.is_ascii_digit()) {
         return None;
     }
-    match (tag, digits.len()) {
-        (UTC_TIME, 12) if digits < "50" => Some((format!("20{digits}"), rest)),
-        (UTC_TIME, 12) => Some((format!("19{digits}"), rest)),
-        (GENERALIZED_TIME, 14) => Some((digits.to_owned(), rest)),
-        _ => None,
-    }
+    let digits = match (tag, digits.len()) {
+        (UTC_TIME, 12) if digits < "50" => format!("20{digits}"),
+        (UTC_TIME, 12) => format!("19{digits}"),
+        (GENERALIZED_TIME, 14) => digits.to_owned(),
+        _ => return None,
+    };
+    // A month 13 is no time.
+    DateTime::strptime("%Y%m%d%H%M%S", &digits).ok()?;
+    Some((digits, rest))
 }
 
 /// Splits off the first element: tag, content, and the rest.
 ///
 /// # Errors
-/// The bytes end within it, or it is too long; in Go's words.
+/// The bytes end within it, or its length is too long or not the shortest form; in Go's words.
 pub(crate) fn element(der: &[u8]) -> Result<(u8, &[u8], &[u8]), &'static str> {
     const CUT: &str = "asn1: syntax error: data truncated";
     let (tag, rest) = der.split_first().ok_or(CUT)?;
@@ -155,6 +160,16 @@ pub(crate) fn element(der: &[u8]) -> Result<(u8, &[u8], &[u8]), &'static str> {
         let (digits, after) = rest.split_at_checked(length & 0x7f).ok_or(CUT)?;
         if digits.len() > size_of::<u32>() {
             return Err("asn1: structure error: length too large");
+        }
+        match digits {
+            [] => return Err("asn1: structure error: indefinite length found (not DER)"),
+            [0, ..] => {
+                return Err("asn1: structure error: superfluous leading zeros in length");
+            }
+            [short] if *short < 0x80 => {
+                return Err("asn1: structure error: non-minimal length");
+            }
+            _ => {}
         }
         let add = |length: usize, digit: &u8| length << 8 | usize::from(*digit);
         length = digits.iter().fold(0, add);
@@ -217,6 +232,33 @@ mod tests {
             validity,
             ("19991231000000".to_owned(), "20960102000000".to_owned())
         );
+    }
+
+    #[test]
+    fn lengths_are_in_their_shortest_form_and_times_are_times() {
+        for der in [
+            &[0x30, 0x80][..],
+            &[0x30, 0x81, 5, 1, 2, 3, 4, 5],
+            &[0x30, 0x82, 0, 1, 7],
+        ] {
+            assert!(element(der).is_err(), "{der:?}");
+        }
+        assert_eq!(element(&[0x04, 1, 7]), Ok((0x04, &[7][..], &[][..])));
+        let read = |tag: u8, text: &str| {
+            let length = u8::try_from(text.len()).unwrap();
+            let der = [&[tag, length], text.as_bytes()].concat();
+            time(&der).map(|(digits, _)| digits)
+        };
+        for (tag, text, expected) in [
+            (UTC_TIME, "491231235959Z", Some("20491231235959")),
+            (UTC_TIME, "500101000000Z", Some("19500101000000")),
+            (GENERALIZED_TIME, "20501231235959Z", Some("20501231235959")),
+            (GENERALIZED_TIME, "20301399999999Z", None),
+            (GENERALIZED_TIME, "20300230000000Z", None),
+            (UTC_TIME, "4912312359Z", None),
+        ] {
+            assert_eq!(read(tag, text).as_deref(), expected, "{text}");
+        }
     }
 
     #[test]

@@ -119,7 +119,7 @@ fn work(kubectl: &Kubectl) -> Result<usize, StageError> {
         "",
     )?;
     kubectl.run("delete namespace work --timeout=90s", "")?;
-    kubectl.run("delete node one two", "")?;
+    kubectl.run("delete node one two --timeout=60s", "")?;
     Ok(DONE.len() + 2)
 }
 

@@ -284,6 +284,7 @@ async fn a_job_without_labels_has_those_of_its_template() {
         ("template", Value::Null, json!({"x": "1"}), true),
         ("own", json!({"x": "1"}), Value::Null, false),
         ("other", json!({"x": "1"}), json!({"x": "2"}), false),
+        ("equal", json!({"x": "1"}), json!({"x": "1"}), false),
     ] {
         let body = job(name, own.clone(), of_template);
         let (code, made) = send(&service, Method::POST, jobs, body).await;

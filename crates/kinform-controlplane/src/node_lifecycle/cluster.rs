@@ -9,7 +9,7 @@
 //! lost it is one in a hundred seconds, and a small zone waits until it is better. If no node of the
 //! cluster is ready, the fault is likely here: no node gets that taint.
 //!
-//! Complexity: each question about zones looks at all nodes.
+//! Complexity: each question about zones looks at all nodes, and each lost node asks every 5 s.
 //!
 //! Upstream counterpart: `kubernetes:pkg/controller/nodelifecycle` (`handleDisruption`,
 //! `RateLimitedTimedQueue`). Difference: nodes keep their last sign of life when the first of a
@@ -143,10 +143,11 @@ impl Cluster {
         };
         let labels = texts(node, "/metadata/labels");
         let label = |key: &str| labels.get(key).map_or("", String::as_str);
-        let (region, zone) = (
-            label("topology.kubernetes.io/region"),
-            label("topology.kubernetes.io/zone"),
-        );
+        let either = |older: &str, key: &str| match label(older) {
+            "" => label(key).to_owned(),
+            older => older.to_owned(),
+        };
+        let (region, zone) = (either(OLD_REGION, REGION), either(OLD_ZONE, ZONE));
         let is_ready = ready(node) == Some("True");
         let seen = Seen {
             uid: uid(node).to_owned(),
@@ -193,7 +194,9 @@ impl Cluster {
             return Turn::Wait;
         }
         let zones = self.zones(now);
-        if zones.values().all(|zone| *zone == Disruption::Whole) {
+        // Without a node that counts, no fault of the cluster can be seen.
+        let is_whole = |zone: &Disruption| *zone == Disruption::Whole;
+        if !zones.is_empty() && zones.values().all(is_whole) {
             return Turn::Never;
         }
         let zone = zones.get(&*seen.zone).copied();
@@ -230,6 +233,11 @@ impl Cluster {
     }
 }
 
+/// Labels of nodes; the old ones win, as upstream's.
+const REGION: &str = "topology.kubernetes.io/region";
+const ZONE: &str = "topology.kubernetes.io/zone";
+const OLD_REGION: &str = "failure-domain.beta.kubernetes.io/region";
+const OLD_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
 /// The label of nodes that do not count in their zone.
 const EXCLUDED: &str = "node.kubernetes.io/exclude-disruption";
 
@@ -280,6 +288,17 @@ mod tests {
         check(&[("a", 2, 3)], "a4", Turn::Wait);
         check(&[("a", 3, 3)], "a4", Turn::Now);
         check(&[("a", 20, 31)], "a30", Turn::Now);
+    }
+
+    #[test]
+    fn nodes_that_do_not_count_hold_up_nobody() {
+        let mut cluster = Cluster::default();
+        for (name, ready) in [("lost", "Unknown"), ("fine", "True")] {
+            let mut node = node(name, "z", ready);
+            node["metadata"]["labels"][EXCLUDED] = "".into();
+            cluster.see(&node, None, Watched::Leased, at(0));
+        }
+        assert_eq!(cluster.turn("lost", 2, at(0)), Turn::Now);
     }
 
     #[test]

@@ -11,7 +11,6 @@
 
 mod plan;
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
@@ -32,9 +31,8 @@ use crate::writer::{Failed, Writer};
 const THRESHOLD: usize = 12_500;
 const ENDED: &str = "ended";
 
-/// The nodes that are missing, and the time at which each was for the first time.
-/// BOUND: one entry a missing node with pods; checked when one is added.
-type Missing = Arc<Mutex<HashMap<String, Timestamp>>>;
+/// The nodes that are missing.
+type Missing = Arc<Mutex<plan::Missing>>;
 
 /// The context of every reconcile.
 struct State {
@@ -89,7 +87,7 @@ fn concerned(
     let is_there = nodes.get(&node.key()).is_some();
     if is_there {
         let mut missing = missing.lock().unwrap_or_else(PoisonError::into_inner);
-        missing.remove(node.name());
+        missing.forget(node.name());
     }
     let is_out = node
         .typed()
@@ -102,20 +100,16 @@ fn concerned(
 }
 
 impl State {
-    /// The time at which a missing node was for the first time.
-    fn missing_since(&self, node: &str, now: Timestamp) -> Timestamp {
+    /// The time since when the node of a pod is missing, as far as this pod is concerned.
+    fn missing_since(&self, pod: &Pod, now: Timestamp) -> Timestamp {
         let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(since) = missing.get(node) {
-            return *since;
-        }
-        missing.retain(|node, _| !self.frame.pods.keys_on_node(node).is_empty());
-        missing.insert(node.to_owned(), now);
-        now
+        let has_pods = |node: &str| !self.frame.pods.keys_on_node(node).is_empty();
+        missing.since(pod, now, has_pods)
     }
 
     fn forget_missing(&self, node: &str) {
         let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
-        missing.remove(node);
+        missing.forget(node);
     }
 
     /// Begins to delete ended pods, or returns the time until that may be.
@@ -138,7 +132,7 @@ async fn reconcile(pod: Arc<Pod>, cx: Ctx<State>) -> Result<Action, Failed> {
     let place = match &node {
         _ if name.is_empty() => Place::None,
         Some(node) => Place::Node(node),
-        None => Place::Missing(cx.missing_since(name, now)),
+        None => Place::Missing(cx.missing_since(&pod, now)),
     };
     let writer = Writer::new(cx.client()?, "kube-controller-manager");
     match decide(&pod, place, now) {

@@ -7,13 +7,14 @@
 //! Upstream counterpart: `kubernetes:pkg/controller/podgc/gc_controller.go`.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 
 use crate::clock::left;
-use crate::pods::{is_finished, is_terminating, phase};
+use crate::pods::{is_finished, is_terminating, node as node_of, phase};
 use crate::scheduler::fit::taints;
 
 /// The time that a node must be missing before its pods go.
@@ -30,6 +31,46 @@ pub(super) enum Place<'n> {
     Missing(Timestamp),
     /// The pod has none.
     None,
+}
+
+/// The nodes that are missing, and the time at which each was for the first time.
+#[derive(Debug, Default)]
+pub(super) struct Missing {
+    // BOUND: missing nodes with pods, and as many that are not swept out yet.
+    since: HashMap<String, Timestamp>,
+    /// The number of nodes at which those without pods are swept out: a sweep asks about each.
+    sweep_at: usize,
+}
+
+impl Missing {
+    /// The time since when the node of a pod is missing. A pod that was created after its quarantine
+    /// begins another one: somebody may have made a node of that name again.
+    pub(super) fn since(
+        &mut self,
+        pod: &Pod,
+        now: Timestamp,
+        has_pods: impl Fn(&str) -> bool,
+    ) -> Timestamp {
+        let node = node_of(pod);
+        let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        let is_of = |since: &Timestamp| {
+            created.is_none_or(|created| left(*since, QUARANTINE, created).is_some())
+        };
+        if let Some(since) = self.since.get(node).filter(|since| is_of(since)) {
+            return *since;
+        }
+        if self.since.len() >= self.sweep_at {
+            self.since.retain(|node, _| has_pods(node));
+            self.sweep_at = self.since.len() * 2 + 1;
+        }
+        self.since.insert(node.to_owned(), now);
+        now
+    }
+
+    /// Forgets a node that is there.
+    pub(super) fn forget(&mut self, node: &str) {
+        self.since.remove(node);
+    }
 }
 
 /// The reason of a delete.
@@ -196,5 +237,28 @@ mod tests {
         check(0, &["evicted", "a", "b", "new"]);
         let ended: Value = json!({"status": {"phase": "Succeeded"}});
         assert!(has_ended(&serde_json::from_value(ended).unwrap()));
+    }
+
+    #[test]
+    fn a_pod_that_comes_after_the_quarantine_of_its_node_begins_another_one() {
+        let pod = |node: &str, second: i64| -> Pod {
+            let pod = json!({"metadata": {"name": "p", "creationTimestamp": at(second).to_string()},
+                "spec": {"nodeName": node, "containers": []}});
+            serde_json::from_value(pod).unwrap()
+        };
+        let mut missing = Missing::default();
+        let mut since = |node: &str, created: i64, now: i64| {
+            let since = missing.since(&pod(node, created), at(now), |node| node == "ghost");
+            since.as_second()
+        };
+        assert_eq!(since("ghost", 0, 10), 10);
+        assert_eq!(since("ghost", 49, 60), 10);
+        assert_eq!(since("ghost", 50, 100), 100);
+        assert_eq!(since("ghost", 0, 120), 100);
+        // Those without pods are swept out.
+        assert_eq!(since("other", 0, 130), 130);
+        assert_eq!(since("third", 0, 140), 140);
+        assert_eq!(since("fourth", 0, 145), 145);
+        assert_eq!(since("other", 0, 150), 150);
     }
 }

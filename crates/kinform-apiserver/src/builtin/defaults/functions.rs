@@ -435,7 +435,13 @@ fn template_labels(controller: &mut Value) {
     }
 }
 
+/// A job without labels has those of its template. A new one gets them with its selector: until then
+/// nobody knows whether they are its own.
 fn job_labels(job: &mut Value) {
+    let is_manual = at(job, &["spec", "manualSelector"]) == Some(&Value::Bool(true));
+    if !is_manual && at(job, &["spec", "selector"]).is_none_or(Value::is_null) {
+        return;
+    }
     let labels = at(job, &["spec", "template", "metadata", "labels"]).cloned();
     if let Some(labels) = labels.filter(|labels| !is_empty_map(labels))
         && at(job, &["metadata", "labels"]).is_none_or(is_empty_map)
@@ -460,10 +466,7 @@ fn job_selector(job: &mut Value, now: Now<'_>) {
         ("controller-uid", now.uid),
         ("job-name", &name),
     ];
-    // Labels that the job has from its template are the template's, also later ones.
-    let own = at(job, &["metadata", "labels"]);
-    let is_shared =
-        own.is_none_or(is_empty_map) || own == at(job, &["spec", "template", "metadata", "labels"]);
+    let has_own = !at(job, &["metadata", "labels"]).is_none_or(is_empty_map);
     let template = &mut job["spec"]["template"];
     if !template.is_object() {
         return;
@@ -473,7 +476,7 @@ fn job_selector(job: &mut Value, now: Now<'_>) {
             .entry("labels")
             .or_insert_with(|| json!({}))[key] = Value::from(value);
     }
-    if is_shared {
+    if !has_own {
         let labels = at(job, &["spec", "template", "metadata", "labels"]).cloned();
         metadata::of(job).insert("labels".to_owned(), labels.unwrap_or_default());
     }

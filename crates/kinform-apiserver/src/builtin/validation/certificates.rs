@@ -7,8 +7,8 @@
 //! Only the frame of the request itself is parsed. Its signature is not verified, and malformed
 //! content inside the frame is not reported.
 //!
-//! BOUND: one pass over the request, whose size is that of a body at most, and one for each
-//! beginning of a block that is not readable.
+//! BOUND: two passes over the request, whose size is that of a body at most: to find the ends of
+//! blocks, and their beginnings before them.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/apis/certificates/validation`, Go's `encoding/pem`.
 
@@ -50,8 +50,9 @@ const USAGES: [&str; 23] = [
 ];
 /// BOUND: bytes of a signer's name: a domain, a slash, the name of an object and its namespace.
 const MAX_SIGNER: usize = 571;
-/// BOUND: beginnings of blocks without a readable end. Each may cost a look at the whole rest.
-const MOST_BROKEN: usize = 1_000;
+const BEGIN: &str = "-----BEGIN ";
+const END: &str = "\n-----END ";
+const DASHES: &str = "-----";
 const SHORTEST_SECONDS: i64 = 600;
 
 pub(super) fn named(name: &str) -> Option<Check> {
@@ -162,34 +163,40 @@ pub(super) struct Block<'t> {
     pub(super) der: Vec<u8>,
 }
 
-/// The complete blocks of a PEM text, in its order. Everything around them is skipped.
+/// The complete blocks of a PEM text, in its order. Everything around them is skipped. An end belongs
+/// to the last beginning before it, as in Go.
 pub(super) fn pem_blocks(text: &str) -> impl Iterator<Item = Block<'_>> {
-    let (mut rest, mut broken) = (text, 0);
+    let mut rest = text;
     std::iter::from_fn(move || {
-        while let Some(at) = rest.find("-----BEGIN ").filter(|_| broken < MOST_BROKEN) {
-            let begins_line = at == 0 || rest.as_bytes()[at - 1] == b'\n';
-            rest = &rest[at + "-----BEGIN ".len()..];
-            let Some((block, after)) = block(rest).filter(|_| begins_line) else {
-                broken += 1;
-                continue;
-            };
+        while let Some(at) = rest.find(END) {
+            let (before, after) = (&rest[..at], &rest[at + END.len()..]);
             rest = after;
-            return Some(block);
+            let begins_line = |at: &usize| *at == 0 || before.as_bytes()[at - 1] == b'\n';
+            let begin = before.rfind(BEGIN).filter(begins_line);
+            let inside = begin.map(|begin| &before[begin + BEGIN.len()..]);
+            if let Some((block, after)) = inside.and_then(|inside| block(inside, after)) {
+                rest = after;
+                return Some(block);
+            }
         }
         None
     })
 }
 
-/// The block whose type begins the text, and the text after it.
-fn block(text: &str) -> Option<(Block<'_>, &str)> {
-    let (head, body) = text.split_once('\n')?;
-    let of = head.trim_end().strip_suffix("-----")?;
-    let (body, after) = body.split_once(&format!("-----END {of}-----"))?;
-    // Headers end with an empty line.
-    let (has_headers, body) = match body.split_once("\n\n") {
-        Some((headers, body)) if headers.contains(':') => (true, body),
-        _ => (false, body),
-    };
+/// The block whose type and content are the text before its end, and the text after it.
+fn block<'t>(inside: &'t str, end: &'t str) -> Option<(Block<'t>, &'t str)> {
+    // A block without content ends in the line after its beginning.
+    let (head, mut body) = inside.split_once('\n').unwrap_or((inside, ""));
+    let of = head.trim_end().strip_suffix(DASHES)?;
+    let after = end.strip_prefix(of)?.strip_prefix(DASHES)?;
+    let (line, after) = after.split_once('\n').unwrap_or((after, ""));
+    if !line.trim().is_empty() {
+        return None;
+    }
+    let mut has_headers = false;
+    while let Some((_, rest)) = body.split_once('\n').filter(|(line, _)| line.contains(':')) {
+        (has_headers, body) = (true, rest);
+    }
     let letters: String = body.split_ascii_whitespace().collect();
     let der = STANDARD.decode(letters).ok()?;
     let block = Block {
@@ -251,7 +258,15 @@ mod tests {
         let good = pem(BLOCK, DER);
         check(&good, Ok(()));
         check(&format!("hello\n{good}junk"), Ok(()));
-        check(&good.replace("-----\n", "-----\nA: b\n\n"), Ok(()));
+        let headed = good.replacen("-----\n", "-----\nA: b\n\n", 1);
+        check(&headed, Ok(()));
+        check(&headed.replace('\n', "\r\n"), Ok(()));
+        check(&good.replacen("-----\n", "-----\nA: b\n", 1), Ok(()));
+        // Go: an end belongs to the last beginning before it, and its line to nothing else.
+        check(&format!("{}{good}", "-----BEGIN X\n".repeat(2_000)), Ok(()));
+        check(&format!("-----BEGIN {BLOCK}-----\n{good}"), Ok(()));
+        check(&format!("{}junk\n", good.trim_end()), TYPE);
+        check(&good.replace("-----END CERT", "-----END XERT"), TYPE);
         check("", TYPE);
         check(&good[..40], TYPE);
         check(&pem("CERTIFICATE", DER), TYPE);

@@ -7,7 +7,7 @@
 //! Of a certificate, its frame and the extension that makes it an authority's are parsed. Its
 //! signature and its times are not verified, and malformed content elsewhere is not reported.
 //!
-//! BOUND: one pass over the bundle, of 1 MiB at most.
+//! BOUND: two passes over the bundle, of 1 MiB at most.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/apis/certificates/validation`.
 

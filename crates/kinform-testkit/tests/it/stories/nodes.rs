@@ -37,7 +37,8 @@ impl Keeper {
                     let time = time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
                     let renewal = json!({"spec": {"renewTime": time}});
                     let path = format!("{LEASES}/{name}");
-                    request(&client, "PATCH", &path, MERGE, &renewal).await;
+                    let (code, reply) = request(&client, "PATCH", &path, MERGE, &renewal).await;
+                    assert!(matches!(code, 200 | 404), "{reply}");
                 }
                 second += 1;
                 sleep(PERIOD).await;
@@ -74,7 +75,8 @@ pub(super) async fn join(client: &Client, keeper: &Keeper) {
         assert_eq!(code, 200, "{reply}");
         let lease = json!({"metadata": {"name": name}, "spec": {"holderIdentity": name,
             "leaseDurationSeconds": 40}});
-        request(client, "POST", LEASES, json, &lease).await;
+        let (code, reply) = request(client, "POST", LEASES, json, &lease).await;
+        assert_eq!(code, 201, "{reply}");
         keeper.add(name);
     }
 }
