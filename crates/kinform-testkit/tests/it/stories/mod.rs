@@ -26,6 +26,12 @@ use self::recording::{Change, Story};
 /// Resources that differ in steps of a story, and the reason.
 const DIFFERENCES: &[(&str, &str, &[usize], &str)] = &[
     (
+        "volumes",
+        "persistentvolumeclaims",
+        &[10],
+        "the claim is seen bound before its pod has a node",
+    ),
+    (
         "deployment",
         "deployments",
         &[10],
