@@ -31,7 +31,7 @@ pub(crate) const SYNC_WITHIN: Duration = Duration::from_secs(30);
 const FLUSH_WITHIN: Duration = Duration::from_secs(1);
 
 /// The users that controllers write as.
-const USERS: [&str; 20] = [
+const USERS: [&str; 21] = [
     frame::READER,
     kubelet::USER,
     scheduler::USER,
@@ -49,6 +49,7 @@ const USERS: [&str; 20] = [
     "system:serviceaccount:kube-system:pod-garbage-collector",
     "system:serviceaccount:kube-system:pvc-protection-controller",
     "system:serviceaccount:kube-system:replicaset-controller",
+    "system:serviceaccount:kube-system:replication-controller",
     "system:serviceaccount:kube-system:statefulset-controller",
     "system:serviceaccount:kube-system:ttl-after-finished-controller",
     "system:serviceaccount:kube-system:ttl-controller",
@@ -105,6 +106,10 @@ impl ControlPlane {
                     &frame,
                     events("replicaset-controller"),
                 )]
+            }
+            ControllerName::ReplicationController => {
+                let events = events("replication-controller");
+                vec![replica_set::of_replication_controllers(&frame, events)]
             }
             ControllerName::StatefulSet => {
                 vec![stateful_set::controller(

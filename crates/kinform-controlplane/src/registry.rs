@@ -17,6 +17,8 @@ pub enum ControllerName {
     Deployment,
     /// Keeps the number of pods of a ReplicaSet.
     ReplicaSet,
+    /// Keeps the number of pods of a ReplicationController.
+    ReplicationController,
     /// Keeps the pods of StatefulSets, by their names and in their order.
     StatefulSet,
     /// Runs the pods of Jobs.
@@ -57,9 +59,10 @@ pub enum ControllerName {
 
 impl ControllerName {
     /// All controllers.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Deployment,
         Self::ReplicaSet,
+        Self::ReplicationController,
         Self::StatefulSet,
         Self::Job,
         Self::DaemonSet,
@@ -86,6 +89,7 @@ impl ControllerName {
         match self {
             Self::Deployment => "deployment",
             Self::ReplicaSet => "replicaset",
+            Self::ReplicationController => "replicationcontroller",
             Self::StatefulSet => "statefulset",
             Self::Job => "job",
             Self::DaemonSet => "daemonset",

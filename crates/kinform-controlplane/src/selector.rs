@@ -1,7 +1,8 @@
 //! Label selectors as they stand in objects.
 //!
 //! ```text
-//! {matchLabels, matchExpressions} + labels → bool          → text as Go prints it
+//! {matchLabels, matchExpressions} | labels of a flat selector, + labels → bool
+//!                                                          → text as Go prints it
 //! ```
 //!
 //! Upstream counterpart: `apimachinery:pkg/apis/meta/v1` (`LabelSelectorAsSelector`).
@@ -14,13 +15,16 @@ use serde_json::Value;
 
 use crate::json::{text, texts};
 
-/// Returns whether a selector selects these labels. An absent or empty selector selects none: that
+/// Returns whether a selector selects these labels. It may be a flat one, as ReplicationControllers have
+/// it: labels and nothing else. An absent or empty selector selects none: that
 /// is the rule for workloads, whose empty selector the server refuses.
 pub(crate) fn selects(selector: Option<&Value>, labels: &BTreeMap<String, String>) -> bool {
     let Some(selector) = selector else {
         return false;
     };
-    let equal = selector.get("matchLabels").and_then(Value::as_object);
+    let flat = selector.as_object();
+    let flat = flat.filter(|labels| labels.values().all(Value::is_string));
+    let equal = flat.or_else(|| selector.get("matchLabels").and_then(Value::as_object));
     let expressions = selector.get("matchExpressions").and_then(Value::as_array);
     let is_empty =
         equal.is_none_or(serde_json::Map::is_empty) && expressions.is_none_or(Vec::is_empty);
@@ -131,6 +135,12 @@ mod tests {
             true,
         );
         check(json!({"matchLabels": {"a": "1"}}), &[("a", "2")], false);
+        check(json!({"a": "1", "matchLabels": "2"}), &[("a", "1")], false);
+        check(
+            json!({"a": "1", "matchLabels": "2"}),
+            &[("a", "1"), ("matchLabels", "2"), ("b", "3")],
+            true,
+        );
         let expression = |operator: &str, values: Value| json!({"matchExpressions": [{"key": "a", "operator": operator, "values": values}]});
         check(expression("In", json!(["1", "2"])), &[("a", "2")], true);
         check(expression("NotIn", json!(["1"])), &[], true);

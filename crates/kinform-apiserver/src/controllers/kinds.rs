@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::definitions::{release_definition, settle_definitions};
 use super::removal::at_once;
-use super::{account, addresses, event_ttl, quota};
+use super::{account, addresses, event_ttl, policy_types, quota};
 use crate::access::rbac;
 use crate::object::{at, metadata};
 use crate::resource::ResourceInfo;
@@ -39,6 +39,7 @@ pub(super) fn follow(state: &Arc<State>, resource: &ResourceInfo, object: &Store
     account::follow(state, resource, object);
     addresses::follow(state, resource, object);
     quota::follow(state, resource, object);
+    policy_types::follow(state, resource, object);
 }
 
 /// Removes a terminating pod that has a grace period, as far as its finalizers allow.

@@ -33,6 +33,7 @@ pub(crate) mod garbage;
 pub(crate) mod initial;
 mod kinds;
 pub(crate) mod namespace;
+mod policy_types;
 mod put;
 mod quota;
 mod removal;

@@ -1,14 +1,15 @@
-//! The controller of ReplicaSets: as many pods as a set asks for.
+//! The controllers of ReplicaSets and ReplicationControllers: as many pods as a set asks for.
 //!
 //! ```text
-//! ReplicaSet + its pods + orphans ─▶ plan (pure) ─▶ adopt, release, create | delete ─▶ events, status
+//! set + its pods + orphans ─▶ plan (pure) ─▶ adopt, release, create | delete ─▶ events, status
 //! ```
 //!
 //! The status is that of the pods before the writes, as upstream's: the next reconcile, which their
 //! watch events cause, counts them. Creations go in batches of 1, 2, 4, and so on, and stop after a
 //! batch with a failure.
 //!
-//! Upstream counterpart: `kubernetes:pkg/controller/replicaset/replica_set.go`.
+//! Upstream counterpart: `kubernetes:pkg/controller/replicaset/replica_set.go`, and its use in
+//! `pkg/controller/replication`.
 
 mod plan;
 mod rank;
@@ -17,7 +18,7 @@ mod status;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use kinform::events::EventRecorder;
 use kinform::{Action, Controller, Ctx, Informer, Reconciler};
 use serde_json::Value;
@@ -34,27 +35,64 @@ const WORKERS: usize = 5;
 /// BOUND: pods that one reconcile creates or deletes, as upstream's burst.
 const BURST: usize = 500;
 
+/// The kind of sets that a controller keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    ReplicaSet,
+    /// Its status does not count the pods on their way out.
+    ReplicationController,
+}
+
+impl Kind {
+    /// The path of its version, and its plural.
+    const fn path(self) -> (&'static str, &'static str) {
+        match self {
+            Self::ReplicaSet => ("/apis/apps/v1", "replicasets"),
+            Self::ReplicationController => ("/api/v1", "replicationcontrollers"),
+        }
+    }
+
+    /// The name of its controller, and of that one's account.
+    const fn controller(self) -> &'static str {
+        match self {
+            Self::ReplicaSet => "replicaset-controller",
+            Self::ReplicationController => "replication-controller",
+        }
+    }
+}
+
 /// The context of every reconcile.
 struct State {
     frame: Frame,
+    kind: Kind,
     events: EventRecorder,
 }
 
-/// Makes the controller.
+/// Makes the controller of ReplicaSets.
 pub(crate) fn controller(frame: &Frame, events: EventRecorder) -> Reconciler {
     let sets: Informer<ReplicaSet> = frame.factory.informer();
+    of_kind(Kind::ReplicaSet, sets.cast(), frame, events)
+}
+
+/// Makes the controller of ReplicationControllers.
+pub(crate) fn of_replication_controllers(frame: &Frame, events: EventRecorder) -> Reconciler {
+    let sets: Informer<ReplicationController> = frame.factory.informer();
+    of_kind(Kind::ReplicationController, sets.cast(), frame, events)
+}
+
+fn of_kind(kind: Kind, sets: Informer<Value>, frame: &Frame, events: EventRecorder) -> Reconciler {
     let pods: Informer<Pod> = frame.factory.informer();
     let state = State {
         frame: frame.clone(),
+        kind,
         events,
     };
-    let sets: Informer<Value> = sets.cast();
     let adopters = sets.clone();
     Controller::of(&sets)
         .owns(&pods)
         .watches(&pods, move |pod| selecting(&adopters, pod))
-        .named("replicaset-controller")
-        .client(frame.client("replicaset-controller"))
+        .named(kind.controller())
+        .client(frame.client(kind.controller()))
         .workers(WORKERS)
         .context(state)
         .shutdown_on(frame.stop.clone())
@@ -75,8 +113,12 @@ async fn reconcile(set: Arc<Value>, cx: Ctx<State>) -> Result<Action, Failed> {
         failed = manage(&writer, &cx, &set, &plan).await.err();
     }
     let failure = failed.as_ref().map(Failed::message);
-    let next = status::next(&set, &plan, failure.as_deref(), now);
-    let sets = collection_of("/apis/apps/v1", &set, "replicasets");
+    let mut next = status::next(&set, &plan, failure.as_deref(), now);
+    if let (Kind::ReplicationController, Some(status)) = (cx.kind, next.as_object_mut()) {
+        status.remove("terminatingReplicas");
+    }
+    let (version, plural) = cx.kind.path();
+    let sets = collection_of(version, &set, plural);
     writer.put_status(&sets, &set, next).await?;
     if let Some(failed) = failed {
         return Err(failed);

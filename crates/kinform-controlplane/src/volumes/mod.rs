@@ -201,6 +201,11 @@ async fn complete(claim: &Value, volume: &Value, cx: &Ctx<State>) -> Result<Acti
         let (modes, capacity) = (of("/spec/accessModes"), of("/spec/capacity"));
         set(&mut claim, &["status", "accessModes"], modes);
         set(&mut claim, &["status", "capacity"], capacity);
+        let class = text(&volume, "/spec/volumeAttributesClassName");
+        if !class.is_empty() {
+            let member = ["status", "currentVolumeAttributesClassName"];
+            set(&mut claim, &member, class.into());
+        }
         writer
             .replace(&format!("{}/status", claim_path(&claim)), &claim)
             .await?;

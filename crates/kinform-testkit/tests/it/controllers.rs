@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{Endpoints, Event, Node, Pod, Service};
+use k8s_openapi::api::core::v1::{Endpoints, Event, Node, Pod, ReplicationController, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kinform_controlplane::{ControllerName, Selection};
 use kinform_testkit::{Loss, TestServer};
 use kube_client::Api;
-use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -318,4 +318,53 @@ async fn endpoints_that_somebody_wrote_before_their_service_stay() {
     api.delete::<Service>("default/e").await.unwrap();
     api.until_gone::<Endpoints>("default/e").await.unwrap();
     api.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replication_controller_keeps_and_adopts_its_pods() {
+    let api = TestServer::start().in_process().with_controllers();
+    let api = api.await.unwrap();
+    let labels = json!({"app": "old"});
+    let orphan = json!({"metadata": {"name": "orphan", "labels": labels},
+        "spec": {"containers": [{"name": "c", "image": "img:1"}]}});
+    let of_pods: Api<Pod> = Api::default_namespaced(api.client());
+    let orphan = serde_json::from_value(orphan).unwrap();
+    of_pods
+        .create(&PostParams::default(), &orphan)
+        .await
+        .unwrap();
+    let set = json!({"metadata": {"name": "old", "namespace": "default"}, "spec": {
+        "replicas": 3, "selector": labels,
+        "template": {"metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "c", "image": "img:1"}]}}}});
+    let set: ReplicationController = serde_json::from_value(set).unwrap();
+    let sets: Api<ReplicationController> = Api::default_namespaced(api.client());
+    sets.create(&PostParams::default(), &set).await.unwrap();
+    let of = |count: i32| {
+        move |set: &ReplicationController| {
+            let status = set.status.clone().unwrap_or_default();
+            status.replicas == count && status.available_replicas == Some(count)
+        }
+    };
+    api.until("default/old", of(3)).await.unwrap();
+    let all = pods(&api).await;
+    let owned = |pod: &Pod| {
+        let owners = pod.metadata.owner_references.iter().flatten();
+        let mut owners = owners.map(|owner| owner.kind.as_str());
+        owners.next() == Some("ReplicationController")
+    };
+    assert!(all.len() == 3 && all.iter().all(owned), "{all:?}");
+    let patch = Patch::Strategic(json!({"spec": {"replicas": 1}}));
+    sets.patch("old", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    api.until("default/old", of(1)).await.unwrap();
+    assert_eq!(told(&api, "SuccessfulCreate").await.len(), 2);
+    sets.delete("old", &DeleteParams::background())
+        .await
+        .unwrap();
+    while !pods(&api).await.is_empty() {
+        // Paused time: the grace period passes at once.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
 }

@@ -32,7 +32,7 @@ pub(crate) enum Verdict {
 
 impl Conditions {
     /// Compiles the conditions of a webhook or a policy.
-    pub(crate) fn of(list: &Value, environment: &Environment) -> Self {
+    pub(crate) fn of(list: &Value, environment: &Environment<'_>) -> Self {
         let items = list.as_array().into_iter().flatten();
         let compiled = items.map(|condition| {
             let text = text(condition, &["expression"]).to_owned();

@@ -155,7 +155,7 @@ fn items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-fn expression(text: &str, environment: &Environment) -> Expression {
+fn expression(text: &str, environment: &Environment<'_>) -> Expression {
     Expression {
         text: text.to_owned(),
         program: environment.compile(text).map(|(program, _)| program),
@@ -248,7 +248,7 @@ impl Policy {
 }
 
 impl Validation {
-    fn of(value: &Value, environment: &Environment) -> Self {
+    fn of(value: &Value, environment: &Environment<'_>) -> Self {
         let made = text(value, &["messageExpression"]);
         let without = environment.clone().without("authorizer");
         Self {

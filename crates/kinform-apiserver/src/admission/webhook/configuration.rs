@@ -126,6 +126,6 @@ impl Webhook {
 }
 
 /// The variables of match conditions.
-fn environment() -> Environment {
+fn environment() -> Environment<'static> {
     Environment::new().without("namespaceObject")
 }

@@ -41,7 +41,7 @@ fn match_conditions(site: &Site<'_>, errors: &mut Errors<'_>) {
 }
 
 /// The variables of a policy's expressions.
-fn environment(policy: &Value) -> Environment {
+fn environment(policy: &Value) -> Environment<'static> {
     let environment = match policy["spec"]["mutations"].is_null() {
         true => Environment::new(),
         false => Environment::new().with_messages(),
@@ -56,7 +56,7 @@ fn policy_conditions(site: &Site<'_>, errors: &mut Errors<'_>) {
     conditions(site, errors, &environment(site.scope.value));
 }
 
-fn conditions(site: &Site<'_>, errors: &mut Errors<'_>, environment: &Environment) {
+fn conditions(site: &Site<'_>, errors: &mut Errors<'_>, environment: &Environment<'_>) {
     let path = site.path();
     let mut seen: Vec<&str> = Vec::new();
     // Those beyond the bound are counted, not compiled.
@@ -90,7 +90,12 @@ fn conditions(site: &Site<'_>, errors: &mut Errors<'_>, environment: &Environmen
 }
 
 /// Adds the error of an expression that must return a boolean.
-fn boolean(expression: &str, field: String, errors: &mut Errors<'_>, environment: &Environment) {
+fn boolean(
+    expression: &str,
+    field: String,
+    errors: &mut Errors<'_>,
+    environment: &Environment<'_>,
+) {
     let wrong = match environment.compile(expression) {
         Ok((_, Type::Bool | Type::Dynamic)) => return,
         Ok((_, of)) => format!("must evaluate to bool but got {of}"),
@@ -112,7 +117,7 @@ fn param_kind(site: &Site<'_>, errors: &mut Errors<'_>) {
 }
 
 /// Checks the variables of a policy, and adds them to its environment.
-fn variables(policy: &Value, errors: &mut Errors<'_>) -> Environment {
+fn variables(policy: &Value, errors: &mut Errors<'_>) -> Environment<'static> {
     let mut environment = environment(policy);
     let items = policy["spec"]["variables"].as_array();
     let items = items.map(Vec::as_slice).unwrap_or_default();
@@ -148,7 +153,7 @@ fn mutations(site: &Site<'_>, errors: &mut Errors<'_>) {
     }
 }
 
-fn mutation(mutation: &Value, path: &str, errors: &mut Errors<'_>, environment: &Environment) {
+fn mutation(mutation: &Value, path: &str, errors: &mut Errors<'_>, environment: &Environment<'_>) {
     let (own, other, wanted) = match text(mutation, &["patchType"]) {
         "" => {
             errors.push(FieldError::required(format!("{path}.patchType"), ""));
@@ -246,7 +251,12 @@ fn policy_expressions(site: &Site<'_>, errors: &mut Errors<'_>) {
     }
 }
 
-fn variable(variable: &Value, path: &str, errors: &mut Errors<'_>, environment: &mut Environment) {
+fn variable(
+    variable: &Value,
+    path: &str,
+    errors: &mut Errors<'_>,
+    environment: &mut Environment<'static>,
+) {
     let (name, source) = (text(variable, &["name"]), text(variable, &["expression"]));
     let field = format!("{path}.name");
     if name.trim().is_empty() {
@@ -277,7 +287,7 @@ fn is_identifier(name: &str) -> bool {
             .all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
 }
 
-fn validation(value: &Value, path: &str, errors: &mut Errors<'_>, environment: &Environment) {
+fn validation(value: &Value, path: &str, errors: &mut Errors<'_>, environment: &Environment<'_>) {
     let field = |name: &str| format!("{path}.{name}");
     let part = |name: &str| text(value, &[name]);
     match part("expression").trim() {
@@ -323,7 +333,7 @@ fn audit_annotation(
     value: &Value,
     (path, owner): (&str, &str),
     errors: &mut Errors<'_>,
-    environment: &Environment,
+    environment: &Environment<'_>,
 ) {
     let key = format!("{owner}/{}", text(value, &["key"]));
     for wrong in names::label_key_errors(&key) {

@@ -78,7 +78,10 @@ impl<'t, 'a> Checker<'t, 'a> {
                     .member(&select.field)
                     .ok_or_else(|| Mistake {
                         text: match operand {
-                            Type::Object(..) | Type::Metadata | Type::Fields(_) => {
+                            Type::Object(..)
+                            | Type::Builtin(_)
+                            | Type::Metadata
+                            | Type::Fields(_) => {
                                 format!("undefined field '{}'", select.field)
                             }
                             other => format!("type '{other}' does not support field selection"),

@@ -4,8 +4,8 @@
 //! Environment { params?, variables, authorizer } + expression ──▶ Program + type | error
 //! ```
 //!
-//! The object, the old object and the parameters are dynamic; the request and the namespace have
-//! types.
+//! The object, the old object and the parameters are dynamic, unless a policy is checked for one kind
+//! of objects; the request and the namespace have types.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/admission/plugin/cel/compile.go`.
 
@@ -14,13 +14,13 @@ use super::types::{AUTHORIZER, JSON_PATCH, OBJECT, Type};
 
 /// The variables that an expression may name.
 #[derive(Clone, Debug)]
-pub(crate) struct Environment {
-    variables: Vec<(String, Type<'static>)>,
+pub(crate) struct Environment<'a> {
+    variables: Vec<(String, Type<'a>)>,
     /// The variables of the policy, as far as they are declared; `None` if it has no variables.
-    composed: Option<Vec<(String, Type<'static>)>>,
+    composed: Option<Vec<(String, Type<'a>)>>,
 }
 
-impl Environment {
+impl<'a> Environment<'a> {
     /// The variables of every expression.
     pub(crate) fn new() -> Self {
         let variables = [
@@ -40,6 +40,23 @@ impl Environment {
     #[must_use]
     pub(crate) fn with_params(mut self) -> Self {
         self.variables.push(("params".to_owned(), Type::Dynamic));
+        self
+    }
+
+    /// Gives the objects a type.
+    #[must_use]
+    pub(crate) fn with_objects(self, of: &Type<'a>) -> Self {
+        self.with_type("object", of).with_type("oldObject", of)
+    }
+
+    /// Gives a variable a type.
+    #[must_use]
+    pub(crate) fn with_type(mut self, name: &str, of: &Type<'a>) -> Self {
+        for (known, old) in &mut self.variables {
+            if known == name {
+                *old = of.clone();
+            }
+        }
         self
     }
 
@@ -68,7 +85,7 @@ impl Environment {
     }
 
     /// Declares a variable of the policy.
-    pub(crate) fn declare(&mut self, name: &str, of: Type<'static>) {
+    pub(crate) fn declare(&mut self, name: &str, of: Type<'a>) {
         let composed = self.composed.get_or_insert_default();
         composed.retain(|(known, _)| known != name);
         composed.push((name.to_owned(), of));
@@ -78,7 +95,7 @@ impl Environment {
     ///
     /// # Errors
     /// A syntax or type error, in upstream's words.
-    pub(crate) fn compile(&self, text: &str) -> Result<Compiled<'static>, String> {
+    pub(crate) fn compile(&self, text: &str) -> Result<Compiled<'a>, String> {
         let mut variables = self.variables.clone();
         if let Some(composed) = &self.composed {
             variables.push(("variables".to_owned(), Type::Fields(composed.clone())));

@@ -1,7 +1,7 @@
 //! The types of a schema's values in the language of rules.
 //!
 //! ```text
-//! schema node -> Type          Type.member(name) -> Type | no such field
+//! schema node, built-in type -> Type          Type.member(name) -> Type | no such field
 //! ```
 //!
 //! A value without a type (an unknown field that is kept) cannot be named in a rule.
@@ -10,6 +10,7 @@
 
 use std::fmt;
 
+use kinform_schema::{Container, Field, FieldType};
 use serde_json::Value;
 
 use crate::schema::{Whole, flag};
@@ -69,6 +70,8 @@ pub(crate) enum Type<'a> {
     Object(&'a Value, Whole),
     /// A value with these members: a request, the variables of a policy.
     Fields(Vec<(String, Self)>),
+    /// A built-in type.
+    Builtin(&'static kinform_schema::Type),
     /// The metadata of a whole object.
     Metadata,
     /// A type of a library: quantities, addresses.
@@ -80,6 +83,20 @@ pub(crate) enum Type<'a> {
 /// The messages of mutations. The parts of an object are named by their paths: `Object.spec`.
 pub(crate) const OBJECT: &str = "Object";
 pub(crate) const JSON_PATCH: &str = "JSONPatch";
+
+/// The Go package of the metadata of objects.
+const META: &str = "k8s.io/apimachinery/pkg/apis/meta/v1";
+/// The members that every object has.
+const WHOLE: [&str; 3] = ["apiVersion", "kind", "metadata"];
+
+/// Returns the field of a built-in type by its escaped name.
+fn field_of_builtin(of: &'static kinform_schema::Type, name: &str) -> Option<&'static Field> {
+    let mut fields = of.fields().iter();
+    fields.find_map(|field| match field.message() {
+        Some(inlined) if field.is_inline() => field_of_builtin(inlined, name),
+        _ => (escape(field.name()).as_deref() == Some(name)).then_some(field),
+    })
+}
 
 /// Returns the type of a field of a message, by the name of the message.
 pub(crate) fn field_of_message<'a>(message: &str, field: &str) -> Option<Type<'a>> {
@@ -126,6 +143,44 @@ impl<'a> Type<'a> {
         }
     }
 
+    /// The type of a field of a built-in type.
+    fn of_field(field: &Field) -> Self {
+        let one = match field.field_type() {
+            FieldType::String | FieldType::Duration => Self::Text,
+            FieldType::Bool => Self::Bool,
+            FieldType::Int32 | FieldType::Int64 => Self::Int,
+            FieldType::Double => Self::Double,
+            FieldType::Bytes => Self::Bytes,
+            FieldType::Strings => Self::List(Box::new(Self::Text)),
+            FieldType::Time | FieldType::MicroTime => Self::Timestamp,
+            FieldType::Message(of) => Self::Builtin(of),
+            _ => Self::Dynamic,
+        };
+        match field.container() {
+            Container::Single => one,
+            Container::List => Self::List(Box::new(one)),
+            Container::Map => Self::Map(Box::new(Self::Text), Box::new(one)),
+        }
+    }
+
+    /// The type of the objects of a definition: with all of their metadata, and without fields that
+    /// have no type.
+    pub(crate) fn of_definition(schema: &'a Value) -> Self {
+        if flag(schema, "x-kubernetes-preserve-unknown-fields") {
+            return Self::Dynamic;
+        }
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let properties = properties.into_iter().flatten();
+        let typed = properties
+            .filter(|(name, _)| !WHOLE.contains(&name.as_str()))
+            .filter_map(|(name, of)| Some((escape(name)?, Self::of(of, Whole::No)?)));
+        let metadata = kinform_schema::named_type(META, "ObjectMeta");
+        let metadata = metadata.map_or(Self::Dynamic, Self::Builtin);
+        let [version, kind, meta] = WHOLE.map(str::to_owned);
+        let own = [(version, Self::Text), (kind, Self::Text), (meta, metadata)];
+        Self::Fields(own.into_iter().chain(typed).collect())
+    }
+
     /// The type of a member, by its escaped name.
     pub(crate) fn member(&self, name: &str) -> Option<Self> {
         match self {
@@ -133,6 +188,8 @@ impl<'a> Type<'a> {
             Self::Message(message) => field_of_message(message, name),
             Self::Map(key, of) if key.takes(&Self::Text) => Some((**of).clone()),
             Self::Optional(of) => Some(Self::Optional(Box::new(of.member(name)?))),
+            Self::Builtin(of) if of.is_kind() && WHOLE[..2].contains(&name) => Some(Self::Text),
+            Self::Builtin(of) => field_of_builtin(of, name).map(Self::of_field),
             Self::Metadata => matches!(name, "name" | "generateName").then_some(Self::Text),
             Self::Fields(fields) => {
                 let found = fields.iter().find(|(field, _)| field == name);
@@ -178,6 +235,7 @@ impl<'a> Type<'a> {
             (Self::List(a), Self::List(b)) | (Self::Optional(a), Self::Optional(b)) => a.takes(b),
             (Self::Map(ak, a), Self::Map(bk, b)) => ak.takes(bk) && a.takes(b),
             (Self::Object(a, _), Self::Object(b, _)) => a == b,
+            (Self::Builtin(a), Self::Builtin(b)) => std::ptr::eq(*a, *b),
             (Self::Library(a), Self::Library(b)) => a == b,
             (Self::Message(a), Self::Message(b)) => a == b,
             (Self::Fields(a), Self::Fields(b)) => {
@@ -192,6 +250,7 @@ impl<'a> Type<'a> {
         matches!(
             self,
             Self::Object(..)
+                | Self::Builtin(_)
                 | Self::Fields(_)
                 | Self::Metadata
                 | Self::Library(_)
@@ -231,6 +290,7 @@ impl fmt::Display for Type<'_> {
             Self::Null => "null",
             Self::Meta => "type",
             Self::Object(..) | Self::Metadata | Self::Fields(_) => "selfType",
+            Self::Builtin(of) => of.name(),
             Self::Library(name) => name,
             Self::Message(name) => name,
             Self::List(of) => return write!(f, "list({of})"),
