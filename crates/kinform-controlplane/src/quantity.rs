@@ -7,6 +7,11 @@
 //!
 //! Upstream counterpart: `apimachinery:pkg/api/resource`. The server has validated what is read here.
 
+use std::num::IntErrorKind;
+
+// BOUND: the greatest quantity, as upstream: 2^63-1. The sum of all that a cluster has fits as well.
+const MOST: i128 = i64::MAX as i128 * 1000;
+
 /// The quantity in thousandths, rounded up; 0 if it cannot be parsed.
 pub(crate) fn milli(text: &str) -> i128 {
     parsed(text).unwrap_or(0)
@@ -22,11 +27,16 @@ pub(crate) fn parsed(text: &str) -> Option<i128> {
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
     // BOUND: nine digits after the point, as upstream: smaller parts cannot be stored.
     let part = &part[..part.len().min(9)];
-    let value = format!("{whole}{part}").parse::<i128>().ok()?;
+    let value = match format!("{whole}{part}").parse::<i128>() {
+        Err(error) if *error.kind() == IntErrorKind::PosOverflow => i128::MAX,
+        Err(error) if *error.kind() == IntErrorKind::NegOverflow => i128::MIN,
+        value => value.ok()?,
+    };
     let decimals = 10_i128.pow(u32::try_from(part.len()).unwrap_or(0));
-    let below = decimals * divisor;
+    let below = decimals.saturating_mul(divisor);
     let above = value.saturating_mul(factor).saturating_mul(1000);
-    Some(above.div_euclid(below) + i128::from(above.rem_euclid(below) != 0))
+    let rounded = above.div_euclid(below) + i128::from(above.rem_euclid(below) != 0);
+    Some(rounded.clamp(-MOST, MOST))
 }
 
 /// The suffixes that a quantity is printed with.
@@ -62,10 +72,11 @@ pub(crate) fn printed(milli: i64, suffixes: Suffixes) -> String {
 
 /// The factor and the divisor of a suffix.
 fn scale(suffix: &str) -> Option<(i128, i128)> {
+    // `E` and `Ei` are no exponents.
     let exponent = suffix.strip_prefix(['e', 'E']);
-    if let Some(power) = exponent.filter(|power| !power.is_empty()) {
+    if let Some(power) = exponent.filter(|power| !matches!(*power, "" | "i")) {
         let power: i32 = power.parse().ok()?;
-        let ten = 10_i128.checked_pow(power.unsigned_abs())?;
+        let ten = 10_i128.saturating_pow(power.unsigned_abs());
         return Some(if power < 0 { (1, ten) } else { (ten, 1) });
     }
     let thousand = |power: u32| 1000_i128.pow(power);
@@ -105,14 +116,34 @@ mod tests {
         check("1.5Gi", 1024 * 1024 * 1024 * 1500);
         check("1k", 1_000_000);
         check("1E", 1_000_000_000_000_000_000_000);
+        check("1Ei", 1_152_921_504_606_846_976_000);
         check("1e3", 1_000_000);
         check("100e-2", 1000);
         check("1n", 1);
         check("x", 0);
         check("1x", 0);
         check("", 0);
-        check("99999999999999999999999999999999999999", i128::MAX);
-        check("1e99", 0);
+    }
+
+    // apimachinery: TestQuantityParse
+    #[test]
+    fn quantities_beyond_what_can_be_stored_are_the_greatest_or_the_smallest() {
+        let check = |text: &str, expected: i128| assert_eq!(milli(text), expected, "{text}");
+        check("9223372036854775807", MOST);
+        check("9223372036854775808", MOST);
+        check("-9223372036854775809", -MOST);
+        check("8Ei", MOST);
+        check("99999999999999999999999999999999999999Ei", MOST);
+        check("9999999999999999999999999999999999999999", MOST);
+        check("-9999999999999999999999999999999999999999", -MOST);
+        check("1e38", MOST);
+        check("1e99", MOST);
+        check("0e99", 0);
+        check("1.0e-38", 1);
+        check("1.000000000e-99", 1);
+        check("0.0e-38", 0);
+        check("1e-2147483648", 1);
+        check("1e2147483648", 0);
     }
 
     // apimachinery: TestQuantityString

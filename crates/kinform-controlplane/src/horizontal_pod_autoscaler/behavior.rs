@@ -89,6 +89,14 @@ struct Policy {
     period: i64,
 }
 
+impl Policy {
+    /// A size that grew (1.0) or shrank (-1.0) by this percentage. In upstream's floats, which show: 10
+    /// percent more than 100 are 111.
+    fn scaled(self, start: i64, sign: f64) -> f64 {
+        start as f64 * (1.0 + sign * self.value as f64 / 100.0)
+    }
+}
+
 /// The choice between policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Select {
@@ -150,7 +158,7 @@ impl Rules {
             let start = current - grown(policy.period);
             match policy.is_percent {
                 // Rounded up, so that a small size can grow at all.
-                true => start + (start * policy.value + 99).div_euclid(100),
+                true => policy.scaled(start, 1.0).ceil() as i64,
                 false => start + policy.value,
             }
         });
@@ -162,7 +170,7 @@ impl Rules {
         let allowed = self.policies.iter().map(|policy| {
             let start = current - grown(policy.period);
             match policy.is_percent {
-                true => start * (100 - policy.value) / 100,
+                true => policy.scaled(start, -1.0) as i64,
                 false => start - policy.value,
             }
         });

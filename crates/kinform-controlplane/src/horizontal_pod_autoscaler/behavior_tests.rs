@@ -127,6 +127,26 @@ fn windows_keep_the_size_until_a_change_lasts() {
     life.propose(90, 2, (2, "ReadyForNewScale", "DesiredWithinRange"));
 }
 
+// kubernetes: calculateScaleUpLimitWithScalingRules, calculateScaleDownLimitWithBehaviors (their floats)
+#[test]
+fn percentages_are_upstreams_floats() {
+    let check = |start: i64, percent: i64, up: i64, down: i64| {
+        let policies = json!([{"type": "Percent", "value": percent, "periodSeconds": 15}]);
+        let rules = json!({"policies": policies});
+        let behavior = json!({"scaleUp": rules, "scaleDown": rules});
+        let upper = Rules::up(&behavior).upper(start, |_| 0);
+        let lower = Rules::down(&behavior).lower(start, |_| 0);
+        assert_eq!((upper, lower), (up, down), "{start}, {percent} %");
+    };
+    check(100, 10, 111, 90);
+    check(10, 80, 18, 1);
+    check(10, 50, 15, 5);
+    check(3, 50, 5, 1);
+    check(1, 1, 2, 0);
+    check(7, 100, 14, 0);
+    check(7, 900, 70, -56);
+}
+
 #[test]
 fn rules_that_are_not_stated_have_upstreams_defaults() {
     let empty = json!({});

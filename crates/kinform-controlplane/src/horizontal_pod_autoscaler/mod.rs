@@ -228,15 +228,14 @@ fn selected(selector: &str, review: &mut Review, cx: &Ctx<State>) -> Result<Vec<
         refuse("InvalidSelector", "InvalidSelector", why)
     })?;
     let namespace = cx.key().namespace();
-    let all = cx
-        .pods
-        .snapshot()
-        .in_namespace(namespace.unwrap_or_default());
     let has = |pod: &Pod, selector: &LabelSelector| {
         let labels = pod.metadata.labels.as_ref();
         selector.matches(|key| labels?.get(key))
     };
-    let pods: Vec<Arc<Pod>> = all.typed().filter(|pod| has(pod, &parsed)).collect();
+    // Only the pods that it selects are decoded.
+    let pods = cx.pods.lister().namespace(namespace.unwrap_or_default());
+    let pods = pods.list(&parsed);
+    let pods: Vec<Arc<Pod>> = pods.iter().filter_map(|pod| pod.typed().ok()).collect();
     let others = {
         let mut memories = cx.memories();
         memories.entry(cx.key().clone()).or_default().selector = Some(parsed);

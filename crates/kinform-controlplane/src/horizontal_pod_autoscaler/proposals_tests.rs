@@ -78,10 +78,22 @@ fn the_greatest_proposal_counts_and_each_metric_has_its_status() {
 
 #[test]
 fn tolerances_can_be_stated() {
-    let size = |behavior| run(json!([cpu(85)]), behavior).0.unwrap().size;
-    assert_eq!(size(Value::Null), 2);
-    assert_eq!(size(json!({"scaleUp": {"tolerance": "50m"}})), 3);
-    assert_eq!(size(json!({"scaleDown": {"tolerance": "0"}})), 2);
+    let size = |percent, behavior| {
+        let (proposed, ..) = run(json!([cpu(percent)]), behavior);
+        proposed.unwrap().size
+    };
+    // The usage is 90 percent: a little above the target.
+    assert_eq!(size(85, Value::Null), 2);
+    assert_eq!(size(85, json!({"scaleUp": {"tolerance": "50m"}})), 3);
+    assert_eq!(size(85, json!({"scaleDown": {"tolerance": "0"}})), 2);
+    // Far above it.
+    assert_eq!(size(60, Value::Null), 3);
+    assert_eq!(size(60, json!({"scaleUp": {"tolerance": "500m"}})), 2);
+    assert_eq!(size(60, json!({"scaleDown": {"tolerance": "500m"}})), 3);
+    // Far below it.
+    assert_eq!(size(180, Value::Null), 1);
+    assert_eq!(size(180, json!({"scaleDown": {"tolerance": "500m"}})), 2);
+    assert_eq!(size(180, json!({"scaleUp": {"tolerance": "500m"}})), 1);
 }
 
 // kubernetes: TestMissingMetrics, TestScaleUpOneMetricInvalid, TestScaleDownOneMetricInvalid

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 
-use super::fit::{matches_term, name, taints, tolerates};
+use super::fit::{matches_term, name, none_fits, taints, tolerates};
 use super::incoming::Incoming;
 use super::ledger::{Ledger, priority};
 use super::preempt::{Outcome, Preemption, preempt};
@@ -65,7 +65,8 @@ pub(super) fn choose(incoming: &Incoming<'_>, ledger: &Ledger) -> Choice {
     if nodes.is_empty() {
         return Choice::Unschedulable("no nodes available to schedule pods".to_owned());
     }
-    let message = |preemption: &str| message(nodes.len(), &reasons, preemption);
+    let why = none_fits(nodes.len(), &reasons);
+    let message = |preemption: &str| format!("{why} preemption: {preemption}");
     match preempt(incoming, &around, ledger) {
         Outcome::Preempt(preemption) => {
             let (node, count) = (&preemption.node, preemption.victims.len());
@@ -102,17 +103,6 @@ fn soft_taints(pod: &Pod, node: &Node) -> usize {
         taint.effect == "PreferNoSchedule" && !tolerates(tolerations.unwrap_or_default(), taint)
     });
     soft.count()
-}
-
-/// The message for a pod that fits nowhere.
-fn message(nodes: usize, reasons: &BTreeMap<String, usize>, preemption: &str) -> String {
-    let mut counted: Vec<String> = reasons
-        .iter()
-        .map(|(reason, count)| format!("{count} {reason}"))
-        .collect();
-    counted.sort();
-    let counted = counted.join(", ");
-    format!("0/{nodes} nodes are available: {counted}. preemption: {preemption}")
 }
 
 #[cfg(test)]

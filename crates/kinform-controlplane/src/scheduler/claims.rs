@@ -10,8 +10,10 @@
 //! No controller makes the claims of ephemeral volumes: a pod does not wait for one that is absent.
 //!
 //! Upstream counterpart: `kubernetes:pkg/scheduler/framework/plugins/volumebinding`. Not considered:
-//! zones of volumes, capacity and attach limits of drivers.
+//! zones of volumes, capacity and attach limits of drivers. Difference: a claim that a volume names is
+//! not provisioned on a node without access to that volume; upstream binds it, and tries again.
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, NodeSelector, Pod};
@@ -22,8 +24,9 @@ use serde_json::Value;
 use super::affinity::label;
 use super::fit::{matches_term, name as name_of};
 use crate::json::{annotation, is_terminating, name, text};
+use crate::pods::claims_of;
 use crate::quantity::milli;
-use crate::volumes::matching::best;
+use crate::volumes::matching::{best, may_be, names};
 use crate::volumes::{COMPLETED, NO_PROVISIONER, SELECTED_NODE};
 
 const NO_VOLUME: &str = "node(s) didn't find available persistent volumes to bind";
@@ -46,7 +49,12 @@ pub(super) struct Needs {
     is_lost: bool,
     open: Vec<Open>,
     volumes: Vec<(Arc<Value>, Option<NodeSelector>)>,
+    /// The answers of the nodes that were asked before.
+    answers: HashMap<String, Answer>,
 }
+
+/// The writes that give a pod its volumes on a node, or why the node does not fit.
+type Answer = Result<Vec<Step>, &'static str>;
 
 /// A claim that waits for the pod's node.
 #[derive(Debug)]
@@ -65,11 +73,33 @@ pub(super) enum Step {
     Provision(Arc<Value>),
 }
 
+/// The claims of a pod, seen from the node that is kept for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// All are bound, to volumes of the node.
+    Bound,
+    /// Some are not bound yet.
+    Open,
+    /// The node is gone, or cannot give the pod its volumes any longer.
+    Lost,
+}
+
+impl Progress {
+    pub(super) fn of(needs: Result<Needs, String>, node: Option<&Node>) -> Self {
+        let (Ok(needs), Some(node)) = (needs, node) else {
+            return Self::Lost;
+        };
+        match needs.steps(node) {
+            Err(_) => Self::Lost,
+            Ok(_) if needs.is_open() => Self::Open,
+            Ok(_) => Self::Bound,
+        }
+    }
+}
+
 /// Returns whether a pod mounts claims.
 pub(super) fn minds_claims(pod: &Pod) -> bool {
-    let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref());
-    let mut volumes = volumes.unwrap_or_default().iter();
-    volumes.any(|volume| volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some())
+    claims_of(pod).next().is_some()
 }
 
 impl Needs {
@@ -111,7 +141,12 @@ impl Needs {
                 let affinity = affinity(&volume);
                 (volume, affinity)
             };
-            needs.volumes = volumes.into_iter().map(with_affinity).collect();
+            let may_serve = |volume: &Arc<Value>| {
+                let mut open = needs.open.iter();
+                open.any(|one| may_be(volume, &one.claim))
+            };
+            let volumes = volumes.into_iter().filter(may_serve);
+            needs.volumes = volumes.map(with_affinity).collect();
         }
         // The smallest claim first, so that it gets the smallest volume.
         let size = |open: &Open| milli(text(&open.claim, "/spec/resources/requests/storage"));
@@ -124,11 +159,29 @@ impl Needs {
         !self.open.is_empty()
     }
 
+    /// Asks all nodes: the answers are there before the ledger is locked.
+    // Complexity: O(nodes times volumes that may serve).
+    pub(super) fn ask(&mut self, nodes: &[Arc<Node>]) {
+        if self.is_open() || self.is_lost || !self.bound.is_empty() {
+            let answers = nodes
+                .iter()
+                .map(|node| (name_of(node).to_owned(), self.answer(node)));
+            self.answers = answers.collect();
+        }
+    }
+
     /// The writes that give the pod its volumes on a node.
     ///
     /// # Errors
     /// The node does not fit; this is why.
-    pub(super) fn steps(&self, node: &Node) -> Result<Vec<Step>, &'static str> {
+    pub(super) fn steps(&self, node: &Node) -> Answer {
+        match self.answers.get(name_of(node)) {
+            Some(answer) => answer.clone(),
+            None => self.answer(node),
+        }
+    }
+
+    fn answer(&self, node: &Node) -> Answer {
         let fits = |affinity: &NodeSelector| {
             let mut terms = affinity.node_selector_terms.iter();
             terms.any(|term| matches_term(term, node))
@@ -148,6 +201,12 @@ impl Needs {
             if selected.is_some_and(|selected| selected != name_of(node)) {
                 return Err(NO_VOLUME);
             }
+            // The claim of a volume gets no other one.
+            let mut named = self.volumes.iter();
+            let named = named.find(|(volume, _)| names(volume, &open.claim));
+            if named.is_some_and(|(_, affinity)| !affinity.as_ref().is_none_or(fits)) {
+                return Err(NO_VOLUME);
+            }
             let claim = Arc::clone(&open.claim);
             let found = best(&claim, &volumes).filter(|_| selected.is_none());
             if let Some(volume) = found.cloned() {
@@ -165,18 +224,18 @@ impl Needs {
 
 /// The claims of a pod, all of which must be there.
 fn claims(pod: &Pod, storage: Storage<'_>) -> Result<Vec<Arc<Value>>, String> {
-    let namespace = pod.metadata.namespace.as_deref();
     let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref());
+    let volumes = volumes.unwrap_or_default();
+    let named: BTreeSet<&str> = volumes
+        .iter()
+        .filter_map(|volume| Some(&*volume.persistent_volume_claim.as_ref()?.claim_name))
+        .collect();
     let mut claims = Vec::new();
-    for volume in volumes.unwrap_or_default() {
-        let pod_name = pod.metadata.name.as_deref().unwrap_or_default();
-        let (claimed, is_ephemeral) = match &volume.persistent_volume_claim {
-            Some(claim) => (claim.claim_name.clone(), false),
-            None if volume.ephemeral.is_some() => (format!("{pod_name}-{}", volume.name), true),
-            None => continue,
-        };
-        let Some(claim) = (storage.claim)(&ObjectKey::new(namespace, &claimed)) else {
-            if is_ephemeral {
+    for key in claims_of(pod) {
+        let claimed = key.name();
+        let Some(claim) = (storage.claim)(&key) else {
+            // The claim of an ephemeral volume.
+            if !named.contains(claimed) {
                 continue;
             }
             return Err(format!("persistentvolumeclaim {claimed:?} not found"));
@@ -323,6 +382,47 @@ mod tests {
         assert_eq!(needs_here.steps(&node("y")), Err(ELSEWHERE));
         let gone = needs(&["a"], &[bound], &[]).unwrap();
         assert_eq!(gone.steps(&node("z")), Err(LOST));
+    }
+
+    #[test]
+    fn a_claim_that_a_volume_names_gets_no_other_one() {
+        let mut named = volume("v", "late", Some("z"));
+        let claim_ref = json!({"name": "a", "namespace": "ns", "uid": "a"});
+        Arc::make_mut(&mut named)["spec"]["claimRef"] = claim_ref;
+        for class in ["late", "made"] {
+            let claims = [claim("a", class, json!({}))];
+            let volumes = [Arc::clone(&named), volume("w", class, None)];
+            let found = needs(&["a"], &claims, &volumes).unwrap();
+            let bind = Step::Bind {
+                volume: Arc::clone(&named),
+                claim: Arc::clone(&claims[0].1),
+            };
+            assert_eq!(found.steps(&node("z")), Ok(vec![bind]), "{class}");
+            assert_eq!(found.steps(&node("y")), Err(NO_VOLUME), "{class}");
+        }
+    }
+
+    // kubernetes: TestCheckBindings
+    #[test]
+    fn a_node_is_kept_as_long_as_it_can_give_the_pod_its_volumes() {
+        let mut bound = claim("a", "late", json!({"spec volumeName": "v"}));
+        crate::json::annotate(Arc::make_mut(&mut bound.1), COMPLETED, "yes");
+        let mut moved = claim("a", "made", json!({}));
+        crate::json::annotate(Arc::make_mut(&mut moved.1), SELECTED_NODE, "y");
+        let open = claim("a", "late", json!({}));
+        let volumes = [volume("v", "late", Some("z"))];
+        let check = |claims: &[(ObjectKey, Arc<Value>)], kept: Option<&str>, expected| {
+            let kept = kept.map(node);
+            let found = Progress::of(needs(&["a"], claims, &volumes), kept.as_ref());
+            assert_eq!(found, expected, "{claims:?}");
+        };
+        check(std::slice::from_ref(&bound), Some("z"), Progress::Bound);
+        check(std::slice::from_ref(&bound), Some("y"), Progress::Lost);
+        check(&[bound], None, Progress::Lost);
+        check(std::slice::from_ref(&open), Some("z"), Progress::Open);
+        check(&[open], Some("y"), Progress::Lost);
+        check(&[moved], Some("z"), Progress::Lost);
+        check(&[], Some("z"), Progress::Lost);
     }
 
     // kubernetes: TestFindPodVolumesWithoutProvisioning, TestFindPodVolumesWithProvisioning

@@ -67,6 +67,15 @@ fn lacks(requests: &Requests, node: &Node, taken: Option<&Taken>) -> Vec<String>
     lacks
 }
 
+/// The message for a pod that no node fits: it counts the reasons.
+pub(super) fn none_fits(nodes: usize, reasons: &BTreeMap<String, usize>) -> String {
+    let counted = reasons.iter();
+    let counted = counted.map(|(reason, count)| format!("{count} {reason}"));
+    let mut counted: Vec<String> = counted.collect();
+    counted.sort();
+    format!("0/{nodes} nodes are available: {}.", counted.join(", "))
+}
+
 /// The taints of a node.
 pub(crate) fn taints(node: &Node) -> &[Taint] {
     let spec = node.spec.as_ref();

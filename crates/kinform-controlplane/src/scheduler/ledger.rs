@@ -10,6 +10,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod, PodAffinityTerm};
@@ -35,6 +36,31 @@ pub(super) struct Ledger {
     nominations: HashMap<ObjectKey, Nomination>,
 }
 
+/// News of a pod for those that wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    /// Room became free.
+    Freed,
+    /// The pod came to its node.
+    Placed,
+    /// The ledger is as before.
+    Same,
+}
+
+impl News {
+    fn of(was_freed: bool) -> Self {
+        match was_freed {
+            true => Self::Freed,
+            false => Self::Same,
+        }
+    }
+}
+
+pub(super) fn lock(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
+    // No code under this lock panics in the middle of a change.
+    ledger.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The room that is kept for a pod which preempted others.
 #[derive(Debug)]
 struct Nomination {
@@ -49,7 +75,8 @@ struct Nomination {
 pub(super) struct Held<'l> {
     pub(super) key: &'l ObjectKey,
     pub(super) priority: i64,
-    pub(super) since: Option<Timestamp>,
+    /// The time at which it started. One that did not start yet is the youngest.
+    pub(super) since: Timestamp,
     pub(super) is_ending: bool,
     pub(super) requests: &'l Requests,
 }
@@ -101,42 +128,66 @@ impl Taken {
 }
 
 impl Ledger {
-    /// Enters a pod as the cache has it. Returns whether room became free.
-    pub(super) fn see(&mut self, key: &ObjectKey, pod: &Pod) -> bool {
+    /// Enters a pod as the cache has it.
+    pub(super) fn see(&mut self, key: &ObjectKey, pod: &Pod) -> News {
         let node = node_of(pod);
         if is_finished(pod) {
-            return self.remove(key);
+            return News::of(self.remove(key));
         }
         if node.is_empty() {
             // The cache may be older than a decision: that stands, unless the pod is another one.
             if self.has(key, pod) {
-                return false;
+                return News::Same;
             }
             // A change of its status, such as the one that tells of the nomination, leaves it.
             let is_of = |nomination: &Nomination| nomination.uid == uid(pod);
             let nomination = self.nominations.remove(key);
             let was_freed = self.remove(key);
-            return match nomination {
+            return News::of(match nomination {
                 Some(nomination) if is_of(&nomination) => {
                     self.nominations.insert(key.clone(), nomination);
                     was_freed
                 }
                 nomination => was_freed || nomination.is_some(),
-            };
+            });
         }
         let known = self.pods.get(key);
-        let is_same = known.is_some_and(|known| known.node == node && known.uid == uid(pod));
-        match self.pods.get_mut(key).filter(|_| is_same) {
-            Some(known) => {
-                known.basis = Basis::Seen;
-                // A decision of this process may be ahead of the cache.
-                known.is_ending |= is_terminating(pod);
-                // A pod that this process bound starts later.
-                known.since = started(pod).or(known.since);
-            }
-            None => self.enter(key, pod, (node, Basis::Seen)),
+        if known.is_some_and(|known| known.node == node && known.uid == uid(pod)) {
+            return self.refresh(key, pod);
         }
-        false
+        match self.enter(key, pod, (node, Basis::Seen)) {
+            true => News::Freed,
+            false => News::Placed,
+        }
+    }
+
+    /// Brings the entry of a pod up to date.
+    fn refresh(&mut self, key: &ObjectKey, pod: &Pod) -> News {
+        let Some(known) = self.pods.get_mut(key) else {
+            return News::Same;
+        };
+        let was = std::mem::replace(&mut known.basis, Basis::Seen);
+        // A decision of this process may be ahead of the cache.
+        known.is_ending |= is_terminating(pod);
+        // A pod that this process bound starts later.
+        known.since = started(pod).or(known.since);
+        let requests = requests(pod);
+        // It was resized.
+        if requests != known.requests {
+            if let Some(taken) = self.nodes.get_mut(&known.node) {
+                taken.remove(&known.requests);
+                taken.add(&requests);
+            }
+            let before = std::mem::replace(&mut known.requests, requests);
+            let now = |resource: &String| known.requests.get(resource).copied().unwrap_or(0);
+            if before.iter().any(|(resource, was)| now(resource) < *was) {
+                return News::Freed;
+            }
+        }
+        match was {
+            Basis::Assumed => News::Placed,
+            Basis::Seen => News::Same,
+        }
     }
 
     /// Returns whether this very pod has a node.
@@ -146,18 +197,18 @@ impl Ledger {
             .is_some_and(|entry| entry.uid == uid(pod))
     }
 
-    /// Enters a binding that is about to be written.
-    pub(super) fn assume(&mut self, key: &ObjectKey, pod: &Pod, node: &str) {
-        self.enter(key, pod, (node, Basis::Assumed));
+    /// Enters a binding that is about to be written. Returns whether room became free: that which was
+    /// kept for the pod on another node.
+    pub(super) fn assume(&mut self, key: &ObjectKey, pod: &Pod, node: &str) -> bool {
+        self.enter(key, pod, (node, Basis::Assumed))
     }
 
     /// Takes back a binding that was not written. It stays if a watch has told it meanwhile: then it
-    /// was written, and only the reply was lost.
-    pub(super) fn unassume(&mut self, key: &ObjectKey, node: &str) {
+    /// was written, and only the reply was lost. Returns whether room became free.
+    pub(super) fn unassume(&mut self, key: &ObjectKey, node: &str) -> bool {
         let entry = self.pods.get(key);
-        if entry.is_some_and(|entry| entry.basis == Basis::Assumed && entry.node == node) {
-            self.remove(key);
-        }
+        let is_its = |entry: &Entry| entry.basis == Basis::Assumed && entry.node == node;
+        entry.is_some_and(is_its) && self.remove(key)
     }
 
     /// Removes a pod. Returns whether it had a node.
@@ -211,15 +262,22 @@ impl Ledger {
         Some(Cow::Owned(sum))
     }
 
-    /// Keeps room on a node for a pod.
-    pub(super) fn nominate(&mut self, key: &ObjectKey, pod: &Pod, node: &str) {
+    /// Keeps room on a node for a pod. Returns whether room became free: that which was kept for it
+    /// on another node.
+    pub(super) fn nominate(&mut self, key: &ObjectKey, pod: &Pod, node: &str) -> bool {
         let nomination = Nomination {
             uid: uid(pod).to_owned(),
             node: node.to_owned(),
             priority: priority(pod),
             requests: requests(pod),
         };
-        self.nominations.insert(key.clone(), nomination);
+        let before = self.nominations.insert(key.clone(), nomination);
+        before.is_some_and(|before| before.node != node)
+    }
+
+    /// Keeps no room for a pod any longer. Returns whether room became free.
+    pub(super) fn renounce(&mut self, key: &ObjectKey) -> bool {
+        self.nominations.remove(key).is_some()
     }
 
     /// The node on which room is kept for a pod.
@@ -247,7 +305,7 @@ impl Ledger {
                 below.entry(&entry.node).or_default().push(Held {
                     key,
                     priority: entry.priority,
-                    since: entry.since,
+                    since: entry.since.unwrap_or(Timestamp::MAX),
                     is_ending: entry.is_ending,
                     requests: &entry.requests,
                 });
@@ -280,7 +338,12 @@ impl Ledger {
         averse.filter_map(neighbour).collect()
     }
 
-    fn enter(&mut self, key: &ObjectKey, pod: &Pod, (node, basis): (&str, Basis)) {
+    /// Enters a pod in place of what was known of it. Returns whether room on another node became
+    /// free.
+    fn enter(&mut self, key: &ObjectKey, pod: &Pod, (node, basis): (&str, Basis)) -> bool {
+        let before = self.pods.get(key).map(|entry| &*entry.node);
+        let mut before = before.into_iter().chain(self.nominated(key));
+        let was_freed = before.any(|before| before != node);
         self.remove(key);
         let requests = requests(pod);
         let taken = self.nodes.entry(node.to_owned()).or_default();
@@ -301,6 +364,7 @@ impl Ledger {
             self.averse.insert(key.clone());
         }
         self.pods.insert(key.clone(), entry);
+        was_freed
     }
 }
 
@@ -356,99 +420,4 @@ fn of_container(container: &Container) -> Requests {
         .flatten()
         .map(|(resource, amount)| (resource.clone(), milli(&amount.0)))
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn pod(uid: &str, node: &str, cpu: &str, phase: &str) -> Pod {
-        let node = (!node.is_empty()).then_some(node);
-        let pod = json!({
-            "metadata": {"name": "p", "uid": uid},
-            "spec": {"nodeName": node, "containers": [container(cpu)]},
-            "status": {"phase": phase},
-        });
-        serde_json::from_value(pod).unwrap()
-    }
-
-    fn container(cpu: &str) -> Value {
-        json!({"name": "c", "resources": {"requests": {"cpu": cpu}}})
-    }
-
-    fn cpu(ledger: &Ledger, node: &str) -> Option<i128> {
-        ledger.taken(node)?.requests.get("cpu").copied()
-    }
-
-    #[test]
-    fn a_pod_that_was_bound_here_gets_its_start_time() {
-        let mut ledger = Ledger::default();
-        let started = |time: Option<&str>| -> Pod {
-            let pod = json!({"metadata": {"name": "p", "uid": "u"}, "spec": {"containers": [],
-                "nodeName": "n"}, "status": {"startTime": time}});
-            serde_json::from_value(pod).unwrap()
-        };
-        let key = ObjectKey::new(Some("ns"), "p");
-        ledger.assume(&key, &started(None), "n");
-        let time = "2026-01-01T00:00:00Z";
-        ledger.see(&key, &started(Some(time)));
-        let below = ledger.below(1);
-        assert_eq!(below["n"][0].since, Some(time.parse().unwrap()));
-    }
-
-    #[test]
-    fn a_decision_stands_until_the_watch_confirms_it() {
-        let (mut ledger, key) = (Ledger::default(), ObjectKey::new(Some("a"), "p"));
-        let waiting = pod("u", "", "500m", "Pending");
-        ledger.assume(&key, &waiting, "n");
-        assert!(!ledger.see(&key, &waiting));
-        assert_eq!(cpu(&ledger, "n"), Some(500));
-        assert!(!ledger.see(&key, &pod("u", "n", "500m", "Running")));
-        assert_eq!(cpu(&ledger, "n"), Some(500));
-        assert!(ledger.see(&key, &pod("u", "n", "500m", "Succeeded")));
-        assert_eq!(ledger.taken("n"), None);
-    }
-
-    #[test]
-    fn a_binding_whose_reply_was_lost_stays_once_a_watch_has_told_it() {
-        let (mut ledger, key) = (Ledger::default(), ObjectKey::new(Some("a"), "p"));
-        let waiting = pod("u", "", "500m", "Pending");
-        ledger.assume(&key, &waiting, "n");
-        ledger.unassume(&key, "m");
-        assert_eq!(cpu(&ledger, "n"), Some(500), "of another node");
-        ledger.see(&key, &pod("u", "n", "500m", "Pending"));
-        ledger.unassume(&key, "n");
-        assert_eq!(cpu(&ledger, "n"), Some(500));
-        ledger.remove(&key);
-        ledger.assume(&key, &waiting, "n");
-        ledger.unassume(&key, "n");
-        assert_eq!(ledger.taken("n"), None);
-    }
-
-    #[test]
-    fn another_pod_of_the_name_is_another_pod() {
-        let (mut ledger, key) = (Ledger::default(), ObjectKey::new(Some("a"), "p"));
-        ledger.see(&key, &pod("u", "n", "1", "Running"));
-        assert!(ledger.see(&key, &pod("v", "", "1", "Pending")));
-        assert_eq!(ledger.taken("n"), None);
-        ledger.see(&key, &pod("v", "m", "2", "Running"));
-        assert_eq!(cpu(&ledger, "m"), Some(2000));
-        assert!(ledger.remove(&key));
-        assert!(!ledger.remove(&key));
-    }
-
-    #[test]
-    fn containers_add_up_and_init_containers_run_before_them() {
-        let mut sidecar = container("1");
-        sidecar["restartPolicy"] = "Always".into();
-        let pod = json!({"spec": {
-            "containers": [container("1"), container("1")],
-            "initContainers": [container("2"), container("5"), sidecar],
-            "overhead": {"cpu": "100m"},
-        }});
-        let requests = requests(&serde_json::from_value(pod).unwrap());
-        assert_eq!(requests["cpu"], 5100);
-    }
 }

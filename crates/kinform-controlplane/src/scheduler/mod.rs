@@ -23,6 +23,8 @@ mod constraint_tests;
 pub(crate) mod fit;
 mod incoming;
 mod ledger;
+#[cfg(test)]
+mod ledger_tests;
 mod neighbours;
 mod preempt;
 mod spread;
@@ -30,31 +32,30 @@ mod storage;
 mod waiting;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kinform::events::EventRecorder;
 use kinform::{
-    Action, Controller, Ctx, DecodedValues, Enqueue, Error, Handlers, Informer, Obj, ObjectKey,
-    Priority, Reconciler, Target,
+    Action, Controller, Ctx, DecodedValues, Enqueue, Error, Informer, ObjectKey, Reconciler, Target,
 };
 use serde_json::{Value, json};
 
 use self::choice::{Choice, choose};
-use self::claims::{Needs, Step};
+use self::claims::{Needs, Progress, Step};
 use self::fit::name;
 use self::incoming::Incoming;
-use self::ledger::Ledger;
+use self::ledger::{Ledger, lock};
 use self::neighbours::Caches;
 use self::preempt::Preemption;
 use self::storage::{BIND_WITHIN, Reservation, Stores, take};
-use self::waiting::Waiting;
+use self::waiting::{Waiting, hear_namespaces, hear_pods};
 use crate::clock::{left, stamp};
 use crate::frame::Frame;
-use crate::pods::{condition, is_active, labels_of, node as node_of};
-use crate::writer::{Failed, Writer, collection};
+use crate::pods::{self, condition, is_active, labels_of, node as node_of};
+use crate::writer::{Failed, Writer};
 
 const NAME: &str = "default-scheduler";
 const MANAGER: &str = "kube-scheduler";
@@ -99,12 +100,17 @@ pub(crate) fn controller(
         .select(Target::new())
         .decoded_values(DecodedValues::All)
         .build();
-    let (ledger, waiting) = (Arc::<Mutex<Ledger>>::default(), Waiting::default());
+    let ledger = Arc::<Mutex<Ledger>>::default();
     let stores = Stores::new(frame);
     let budgets: Informer<PodDisruptionBudget> = frame.factory.informer();
-    let [of_nodes, of_pods, of_claims, of_volumes] = [(); 4].map(|()| waiting.clone());
+    let namespaces: Informer<Namespace> = frame.factory.informer();
+    let controller = Controller::of(&pods);
+    let waiting = Waiting::new(controller.queue());
+    hear_pods(&pods, &ledger, &waiting)?;
+    hear_namespaces(&namespaces, &waiting)?;
+    let [of_nodes, of_claims, of_volumes, of_classes] = [(); 4].map(|()| waiting.clone());
     let (gone, reserved) = (waiting.clone(), stores.clone());
-    let controller = Controller::of(&pods)
+    let controller = controller
         .watches(&nodes, move |_| {
             of_nodes.all().into_iter().map(Enqueue::from)
         })
@@ -114,16 +120,19 @@ pub(crate) fn controller(
         .watches(&stores.volumes, move |_| {
             of_volumes.minding_claims().into_iter().map(Enqueue::from)
         })
+        .watches(&stores.classes, move |_| {
+            of_classes.minding_claims().into_iter().map(Enqueue::from)
+        })
         .named("scheduler")
         .client(frame.client_of(USER))
         .context(State {
             without_nodes,
             frame: frame.clone(),
             nodes,
-            pods: pods.clone(),
-            namespaces: frame.factory.informer(),
+            pods,
+            namespaces,
             budgets: budgets.cast(),
-            ledger: Arc::clone(&ledger),
+            ledger,
             stores,
             waiting,
             events,
@@ -134,64 +143,7 @@ pub(crate) fn controller(
             std::future::ready(Ok::<_, Failed>(Action::await_change()))
         })
         .shutdown_on(frame.stop.clone());
-    let queue = controller.queue();
-    keep(&pods, &ledger, move |what| {
-        let waiting = match what {
-            What::Freed => of_pods.all(),
-            What::Changed => of_pods.minding_pods(),
-        };
-        queue.add_all(waiting, Priority::Normal);
-    })?;
     Ok(controller.reconciling(schedule))
-}
-
-/// News of pods with nodes.
-#[derive(Clone, Copy, Debug)]
-enum What {
-    /// One left its node.
-    Freed,
-    /// One came to its node, or its labels may be others.
-    Changed,
-}
-
-/// Keeps the ledger in step with the cache, and tells of news.
-fn keep(
-    pods: &Informer<Pod>,
-    ledger: &Arc<Mutex<Ledger>>,
-    tell: impl Fn(What) + Send + Sync + 'static,
-) -> Result<(), Error> {
-    let tell = Arc::new(tell);
-    let [added, updated, deleted] = [(); 3].map(|()| (Arc::clone(ledger), Arc::clone(&tell)));
-    let seen = |(ledger, tell): &(Arc<Mutex<Ledger>>, Arc<_>), pod: &Obj<Pod>| {
-        let Ok(typed) = pod.typed() else { return };
-        let was_freed = lock(ledger).see(&pod.key(), &typed);
-        if was_freed {
-            call(&**tell, What::Freed);
-        } else if !node_of(&typed).is_empty() {
-            call(&**tell, What::Changed);
-        }
-    };
-    let handlers = Handlers::new()
-        .named("scheduler-ledger")
-        .on_add(move |pod| seen(&added, pod.object()))
-        .on_update(move |_, pod| seen(&updated, pod))
-        .on_delete(move |pod| {
-            if lock(&deleted.0).remove(&pod.object().key()) {
-                call(&*deleted.1, What::Freed);
-            }
-        });
-    // The informer keeps the handler.
-    drop(pods.add_handler(handlers)?);
-    Ok(())
-}
-
-fn call(tell: &impl Fn(What), what: What) {
-    tell(what);
-}
-
-fn lock(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
-    // No code under this lock panics in the middle of a change.
-    ledger.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn schedule(pod: Arc<Pod>, cx: Ctx<State>) -> Result<Action, Failed> {
@@ -220,14 +172,16 @@ async fn schedule(pod: Arc<Pod>, cx: Ctx<State>) -> Result<Action, Failed> {
         };
     }
     let nodes: Vec<Arc<Node>> = cx.nodes.list().typed().collect();
-    let needs = match cx.stores.needs(&pod) {
+    let mut needs = match cx.stores.needs(&pod) {
         Err(why) if !nodes.is_empty() => {
+            give_back(&cx, Ledger::renounce);
             let why = format!("0/{} nodes are available: {why}. not found", nodes.len());
             refuse(&pod, &why, None, &cx).await?;
             return Ok(Action::await_change());
         }
         needs => needs.unwrap_or_default(),
     };
+    needs.ask(&nodes);
     match decide(&pod, (&nodes, &needs), &cx) {
         Choice::Node(node) => {
             let chosen = nodes.iter().find(|one| name(one) == node);
@@ -266,25 +220,37 @@ fn decide(pod: &Pod, (nodes, needs): (&[Arc<Node>], &Needs), cx: &Ctx<State>) ->
         let incoming = Incoming::new(cx.key(), pod, (nodes, needs), &ledger, caches);
         choose(&incoming, &ledger)
     };
-    match &choice {
+    let was_freed = match &choice {
         Choice::Node(node) => ledger.assume(cx.key(), pod, node),
-        Choice::Preempt(preemption, _) => {
-            ledger.nominate(cx.key(), pod, &preemption.node);
-        }
-        Choice::Wait | Choice::Unschedulable(_) => {}
+        Choice::Preempt(preemption, _) => ledger.nominate(cx.key(), pod, &preemption.node),
+        Choice::Wait => false,
+        Choice::Unschedulable(_) => ledger.renounce(cx.key()),
+    };
+    drop(ledger);
+    if was_freed {
+        cx.waiting.wake_others(cx.key());
     }
     choice
+}
+
+/// Gives back the room that the ledger keeps for the pod: the others are tried again.
+fn give_back(cx: &Ctx<State>, change: impl FnOnce(&mut Ledger, &ObjectKey) -> bool) {
+    let was_freed = change(&mut lock(&cx.ledger), cx.key());
+    if was_freed {
+        cx.waiting.wake_others(cx.key());
+    }
 }
 
 /// Binds a pod to its node; if its claims are to be bound before, keeps the node for it.
 async fn put(pod: &Pod, node: &str, steps: &[Step], cx: &Ctx<State>) -> Result<Action, Failed> {
     if steps.is_empty() {
         let bound = bind(pod, node, cx).await;
+        // A failure comes back by itself, after its delay.
+        cx.waiting.remove(cx.key());
         if bound.is_err() {
-            lock(&cx.ledger).unassume(cx.key(), node);
+            give_back(cx, |ledger, key| ledger.unassume(key, node));
         }
         bound?;
-        cx.waiting.remove(cx.key());
         return Ok(Action::await_change());
     }
     let now = cx.frame.clock.now();
@@ -292,52 +258,50 @@ async fn put(pod: &Pod, node: &str, steps: &[Step], cx: &Ctx<State>) -> Result<A
     cx.stores.reserve(cx.key(), pod, node, now);
     let taken = take(steps, node, &Writer::new(cx.client()?, MANAGER)).await;
     if taken.is_err() {
+        cx.waiting.remove(cx.key());
         cx.stores.release(cx.key());
-        lock(&cx.ledger).unassume(cx.key(), node);
+        give_back(cx, |ledger, key| ledger.unassume(key, node));
     }
     taken?;
     Ok(Action::requeue(BIND_WITHIN))
 }
 
-/// Binds a pod to the node that is kept for it, if its claims are bound.
+/// Binds a pod to the node that is kept for it, if its claims are bound and the node still fits.
 async fn settle(
     pod: &Pod,
     Reservation { node, since, .. }: Reservation,
     cx: &Ctx<State>,
 ) -> Result<Action, Failed> {
-    let needs = cx.stores.needs(pod);
-    if needs.is_ok_and(|needs| !needs.is_open()) {
-        cx.stores.release(cx.key());
-        return put(pod, &node, &[], cx).await;
-    }
-    if let Some(left) = left(since, BIND_WITHIN, cx.frame.clock.now()) {
-        return Ok(Action::requeue(left));
+    let kept = cx.nodes.get(&ObjectKey::new(None::<&str>, &node));
+    let kept = kept.and_then(|kept| kept.typed().ok());
+    let left = left(since, BIND_WITHIN, cx.frame.clock.now());
+    match (Progress::of(cx.stores.needs(pod), kept.as_deref()), left) {
+        (Progress::Bound, _) => {
+            cx.stores.release(cx.key());
+            return put(pod, &node, &[], cx).await;
+        }
+        (Progress::Open, Some(left)) => return Ok(Action::requeue(left)),
+        (Progress::Open, None) | (Progress::Lost, _) => {}
     }
     cx.stores.release(cx.key());
-    lock(&cx.ledger).unassume(cx.key(), &node);
+    give_back(cx, |ledger, key| ledger.unassume(key, &node));
     Ok(Action::requeue(Duration::ZERO))
 }
 
-/// The path of a pod, and its namespace and name.
-fn place(pod: &Pod) -> (String, &str, &str) {
+async fn bind(pod: &Pod, node: &str, cx: &Ctx<State>) -> Result<(), Failed> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let name = pod.metadata.name.as_deref().unwrap_or_default();
-    let path = format!("{}/{name}", collection("/api/v1", namespace, "pods"));
-    (path, namespace, name)
-}
-
-async fn bind(pod: &Pod, node: &str, cx: &Ctx<State>) -> Result<(), Failed> {
-    let (path, namespace, name) = place(pod);
     let binding = json!({
         "apiVersion": "v1", "kind": "Binding",
         "metadata": {"name": name, "namespace": namespace, "uid": pod.metadata.uid},
         "target": {"kind": "Node", "name": node},
     });
     let writer = Writer::new(cx.client()?, MANAGER);
-    match writer.create(&format!("{path}/binding"), &binding).await {
+    let path = format!("{}/binding", pods::path(pod));
+    match writer.create(&path, &binding).await {
         // Gone, or bound by somebody else: the watch tells.
         Err(error) if matches!(error.code(), Some(404 | 409)) => {
-            lock(&cx.ledger).unassume(cx.key(), node);
+            give_back(cx, |ledger, key| ledger.unassume(key, node));
             return Ok(());
         }
         bound => drop(bound?),
@@ -356,20 +320,16 @@ async fn evict(pod: &Pod, preemption: &Preemption, cx: &Ctx<State>) -> Result<()
         let Some(victim) = victim else {
             continue;
         };
-        let (path, ..) = place(&victim);
-        let condition = json!({
-            "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
-            "message": format!("{NAME}: preempting to accommodate a higher priority pod"),
-            "lastProbeTime": null, "lastTransitionTime": stamp(cx.frame.clock.now()),
-            "observedGeneration": victim.metadata.generation,
-        });
+        let why = format!("{NAME}: preempting to accommodate a higher priority pod");
+        let now = cx.frame.clock.now();
+        let condition = pods::disruption_target(&victim, "PreemptionByScheduler", &why, now);
         let patch = json!({"status": {"conditions": [condition]}});
-        match writer.patch(&format!("{path}/status"), &patch).await {
+        match writer.patch(&pods::status_path(&victim), &patch).await {
             // It went by itself.
             Err(error) if error.code() == Some(404) => continue,
             patched => drop(patched?),
         }
-        writer.delete(&path, &json!({})).await?;
+        writer.delete(&pods::path(&victim), &json!({})).await?;
         lock(&cx.ledger).end(key);
         let (by, node) = (pod.metadata.uid.as_deref(), &preemption.node);
         let note = format!("Preempted by pod {} on node {node}", by.unwrap_or_default());
@@ -400,9 +360,8 @@ async fn refuse(
     if let Some(node) = nominated {
         patch["status"]["nominatedNodeName"] = node.into();
     }
-    let path = format!("{}/status", place(pod).0);
     let writer = Writer::new(cx.client()?, MANAGER);
-    match writer.patch(&path, &patch).await {
+    match writer.patch(&pods::status_path(pod), &patch).await {
         Err(error) if error.code() == Some(404) => Ok(()),
         patched => patched.map(drop),
     }

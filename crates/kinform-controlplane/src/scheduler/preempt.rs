@@ -20,7 +20,7 @@ use k8s_openapi::api::core::v1::Node;
 use kinform::ObjectKey;
 use serde_json::Value;
 
-use super::fit::name;
+use super::fit::{name, none_fits};
 use super::incoming::{Around, Incoming};
 use super::ledger::{Held, Ledger, Taken, priority};
 use super::neighbours::Caches;
@@ -66,13 +66,21 @@ pub(super) fn preempt(incoming: &Incoming<'_>, around: &Around, ledger: &Ledger)
         true => Vec::new(),
         false => (incoming.caches.budgets)(),
     };
+    // BOUND: candidates that are compared, as upstream: a tenth of the nodes, a hundred at least.
+    let enough = (nodes.len() / 10).max(100);
+    let (mut candidates, mut is_harmless) = (0, false);
     for node in nodes {
+        if candidates >= enough && is_harmless {
+            break;
+        }
         let held = lower.get(name(node)).map_or(&[][..], Vec::as_slice);
         let taken = ledger
             .taken_for(name(node), key, priority)
             .unwrap_or_default();
         match victims((incoming, around), node, held, &taken, &budgets) {
             Ok((victims, violations)) => {
+                candidates += 1;
+                is_harmless |= violations == 0;
                 let cost = (violations, cost(&victims), name(node));
                 if best.as_ref().is_none_or(|(least, _)| cost < *least) {
                     best = Some((cost, victims));
@@ -90,15 +98,7 @@ pub(super) fn preempt(incoming: &Incoming<'_>, around: &Around, ledger: &Ledger)
             node: node.to_owned(),
             victims: victims.into_iter().map(|held| held.key.clone()).collect(),
         }),
-        None => {
-            let counted = reasons
-                .iter()
-                .map(|(reason, count)| format!("{count} {reason}"));
-            let mut counted: Vec<String> = counted.collect();
-            counted.sort();
-            let (all, counted) = (nodes.len(), counted.join(", "));
-            Outcome::Refuse(format!("0/{all} nodes are available: {counted}."))
-        }
+        None => Outcome::Refuse(none_fits(nodes.len(), &reasons)),
     }
 }
 
@@ -182,7 +182,7 @@ fn namespace(key: &ObjectKey) -> &str {
 
 /// The loss of victims: the highest priority, the sum of priorities, the number of pods, and how long
 /// the most important one has run.
-fn cost(victims: &[&Held<'_>]) -> (i64, i64, usize, Reverse<Option<Timestamp>>) {
+fn cost(victims: &[&Held<'_>]) -> (i64, i64, usize, Reverse<Timestamp>) {
     let highest = victims.iter().map(|one| one.priority).max();
     let highest = highest.unwrap_or(i64::MIN);
     // Priorities may be negative: more pods must not cost less.
@@ -191,7 +191,10 @@ fn cost(victims: &[&Held<'_>]) -> (i64, i64, usize, Reverse<Option<Timestamp>>) 
         .map(|one| one.priority + i64::from(i32::MAX) + 1)
         .sum();
     let important = victims.iter().filter(|one| one.priority == highest);
-    let earliest = important.map(|one| one.since).min().flatten();
+    let earliest = important
+        .map(|one| one.since)
+        .min()
+        .unwrap_or(Timestamp::MAX);
     (highest, sum, victims.len(), Reverse(earliest))
 }
 
@@ -201,6 +204,7 @@ mod tests {
     use serde_json::json;
 
     use super::super::claims::Needs;
+    use super::super::ledger::News;
     use super::*;
 
     fn pod(priority: i32, cpu: &str, policy: &str) -> Pod {
@@ -225,14 +229,11 @@ mod tests {
         ledger
     }
 
-    fn nodes() -> Vec<Arc<Node>> {
-        let node = |name| {
-            let node = json!({
-                "metadata": {"name": name}, "status": {"allocatable": {"cpu": "4", "pods": "9"}},
-            });
-            Arc::new(serde_json::from_value(node).unwrap())
-        };
-        ["a", "b"].map(node).into()
+    fn node(name: &str) -> Arc<Node> {
+        let node = json!({
+            "metadata": {"name": name}, "status": {"allocatable": {"cpu": "4", "pods": "9"}},
+        });
+        Arc::new(serde_json::from_value(node).unwrap())
     }
 
     fn decide(pod: &Pod, ledger: &Ledger) -> Outcome {
@@ -241,14 +242,23 @@ mod tests {
 
     /// Decides with budgets; the labels of a pod are its name.
     fn decide_with(pod: &Pod, ledger: &Ledger, budgets: &[Arc<Value>]) -> Outcome {
+        decide_on(&["a", "b"].map(node), pod, ledger, budgets)
+    }
+
+    fn decide_on(
+        nodes: &[Arc<Node>],
+        pod: &Pod,
+        ledger: &Ledger,
+        budgets: &[Arc<Value>],
+    ) -> Outcome {
         let named = |key: &ObjectKey| BTreeMap::from([("name".to_owned(), key.name().to_owned())]);
         let caches = Caches {
             pods: &|key| Some(named(key)),
             namespaces: &|_| BTreeMap::new(),
             budgets: &|| budgets.to_vec(),
         };
-        let (key, nodes, needs) = (key("new"), nodes(), Needs::default());
-        let incoming = Incoming::new(&key, pod, (&nodes, &needs), ledger, caches);
+        let (key, needs) = (key("new"), Needs::default());
+        let incoming = Incoming::new(&key, pod, (nodes, &needs), ledger, caches);
         preempt(&incoming, &incoming.around(&BTreeSet::new()), ledger)
     }
 
@@ -284,12 +294,71 @@ mod tests {
         check(&small, "1", "a", &["w"]);
     }
 
+    // kubernetes: TestGetPodStartTime, TestMoreImportantPod
+    #[test]
+    fn a_pod_that_has_not_started_is_the_least_important_of_its_priority() {
+        let check = |held: &[(&str, &str, &str, Option<&str>)], expected: &str| {
+            let mut ledger = Ledger::default();
+            for (name, node, cpu, time) in held {
+                let mut pod = pod(0, cpu, "");
+                let time = time.map(|time| json!({"startTime": time}));
+                pod.status = time.map(|status| serde_json::from_value(status).unwrap());
+                ledger.assume(&key(name), &pod, node);
+            }
+            let outcome = decide(&pod(10, "2", ""), &ledger);
+            let Outcome::Preempt(preemption) = outcome else {
+                panic!("{outcome:?}");
+            };
+            assert_eq!(preemption.victims, [key(expected)], "{held:?}");
+        };
+        let (early, late) = (Some("2026-01-01T00:00:00Z"), Some("2026-01-02T00:00:00Z"));
+        let one_node = |v, w| {
+            [
+                ("v", "a", "2", v),
+                ("w", "a", "2", w),
+                ("y", "b", "4", early),
+            ]
+        };
+        check(&one_node(early, late), "w");
+        check(&one_node(late, early), "v");
+        check(&one_node(None, late), "v");
+        check(&one_node(late, None), "w");
+        let two_nodes = |x, y| [("x", "a", "4", x), ("y", "b", "4", y)];
+        check(&two_nodes(early, late), "y");
+        check(&two_nodes(late, early), "x");
+        check(&two_nodes(None, late), "x");
+        check(&two_nodes(early, None), "y");
+    }
+
     fn budget(name: &str, allowed: i64) -> Arc<Value> {
         Arc::new(json!({
             "metadata": {"namespace": "ns"},
             "spec": {"selector": {"matchLabels": {"name": name}}},
             "status": {"disruptionsAllowed": allowed},
         }))
+    }
+
+    // kubernetes: TestGetOffsetAndNumCandidates
+    #[test]
+    fn a_hundred_candidates_are_enough_unless_all_violate_a_budget() {
+        let names: Vec<String> = (0..120).map(|at| format!("n{at:03}")).collect();
+        let mut ledger = Ledger::default();
+        for (at, name) in names.iter().enumerate() {
+            // The first hundred lose more.
+            let lost = pod(if at < 100 { 5 } else { 0 }, "4", "");
+            ledger.assume(&key(name), &lost, name);
+        }
+        let nodes: Vec<Arc<Node>> = names.iter().map(|name| node(name)).collect();
+        let chosen = |budgets: &[Arc<Value>]| {
+            let outcome = decide_on(&nodes, &pod(10, "4", ""), &ledger, budgets);
+            let Outcome::Preempt(preemption) = outcome else {
+                panic!("{outcome:?}");
+            };
+            preemption.node
+        };
+        assert_eq!(chosen(&[]), "n000");
+        let all: Vec<_> = names[..100].iter().map(|name| budget(name, 0)).collect();
+        assert_eq!(chosen(&all), "n100");
     }
 
     // kubernetes: TestSelectBestCandidate, TestSelectNodesForPreemption (budgets)
@@ -346,7 +415,7 @@ mod tests {
         let new = pod(10, "4", "");
         ledger.nominate(&key("new"), &new, "a");
         // The watch shows the status that tells of the nomination.
-        assert!(!ledger.see(&key("new"), &new));
+        assert_eq!(ledger.see(&key("new"), &new), News::Same);
         assert_eq!(ledger.nominated(&key("new")), Some("a"));
         ledger.end(&key("x"));
         assert_eq!(decide(&new, &ledger), Outcome::Wait);

@@ -40,7 +40,7 @@ pub(super) struct Reservation {
 pub(super) struct Stores {
     pub(super) claims: Informer<Value>,
     pub(super) volumes: Informer<Value>,
-    classes: Informer<StorageClass>,
+    pub(super) classes: Informer<StorageClass>,
     // BOUND: pods whose claims are not bound yet.
     reserved: Arc<Mutex<HashMap<ObjectKey, Reservation>>>,
 }

@@ -2,20 +2,23 @@
 //!
 //! ```text
 //! claim + all volumes → the one that names it, or the smallest free one that suffices
+//! claim that waits for its first consumer → the one that names it, or wait │ provision
 //! ```
 //!
 //! Upstream counterpart: `k8s.io/component-helpers:storage/volume/pv_helpers.go` (`FindMatchingVolume`).
 
 use std::sync::Arc;
 
+use k8s_openapi::api::storage::v1::StorageClass;
 use serde_json::Value;
 
-use crate::json::{is_terminating, name, text, texts, uid};
+use super::SELECTED_NODE;
+use crate::json::{annotation, is_terminating, name, text, texts, uid};
 use crate::quantity::milli;
 use crate::selector::selects;
 
 /// Returns whether a volume names a claim: by name, and by UID if it says one.
-pub(super) fn names(volume: &Value, claim: &Value) -> bool {
+pub(crate) fn names(volume: &Value, claim: &Value) -> bool {
     let of = |pointer: &str| text(volume, pointer);
     let is_uid = matches!(of("/spec/claimRef/uid"), said if said.is_empty() || said == uid(claim));
     !of("/spec/claimRef/name").is_empty()
@@ -46,7 +49,7 @@ pub(super) fn suffices(volume: &Value, claim: &Value) -> bool {
 }
 
 /// Returns whether a volume is free for a claim, or named with it by either of them.
-pub(super) fn may_be(volume: &Value, claim: &Value) -> bool {
+pub(crate) fn may_be(volume: &Value, claim: &Value) -> bool {
     let is_free = text(volume, "/spec/claimRef/name").is_empty();
     let is_asked = text(claim, "/spec/volumeName") == name(volume);
     is_asked || names(volume, claim) || is_free && suffices(volume, claim)
@@ -65,6 +68,39 @@ pub(crate) fn best<'v>(claim: &Value, volumes: &'v [Arc<Value>]) -> Option<&'v A
     };
     let free = || volumes.iter().filter(is_free).filter(fits).min_by_key(size);
     named.or_else(free)
+}
+
+/// The way in which a claim without a volume gets one.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Way<'v> {
+    /// It takes this volume.
+    Take(&'v Arc<Value>),
+    /// None is there: one must be provisioned, or come.
+    Provision,
+    /// The scheduler chooses, when a pod comes.
+    Wait,
+}
+
+impl<'v> Way<'v> {
+    /// A claim of a class with late binding takes a volume that names it and no other one, also after
+    /// the scheduler chose a node: a free one may be of another node.
+    pub(super) fn of(
+        claim: &Value,
+        class: Option<&StorageClass>,
+        volumes: &'v [Arc<Value>],
+    ) -> Self {
+        let mode = class.and_then(|class| class.volume_binding_mode.as_deref());
+        let is_late = mode == Some("WaitForFirstConsumer");
+        let found = match is_late {
+            true => volumes.iter().find(|volume| names(volume, claim)),
+            false => best(claim, volumes),
+        };
+        match found {
+            Some(volume) => Self::Take(volume),
+            None if is_late && annotation(claim, SELECTED_NODE).is_none() => Self::Wait,
+            None => Self::Provision,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -136,5 +172,36 @@ mod tests {
         ];
         let found = best(&claim(json!({})), &volumes).map(|volume| name(volume).to_owned());
         assert_eq!(found.as_deref(), Some("named"));
+    }
+
+    // kubernetes: TestSync (delayed binding)
+    #[test]
+    fn a_late_claim_takes_only_a_volume_that_names_it() {
+        let class = |mode: &str| -> StorageClass {
+            let class = json!({"provisioner": "example.com/x", "volumeBindingMode": mode});
+            serde_json::from_value(class).unwrap()
+        };
+        let named = json!({"claimRef": {"name": "c", "namespace": "a", "uid": "u"}});
+        let (free, named) = (
+            volume("free", "1Gi", json!({})),
+            volume("named", "1Gi", named),
+        );
+        let mut selected = claim(json!({}));
+        crate::json::annotate(&mut selected, SELECTED_NODE, "n");
+        let check = |claim: &Value, mode: &str, volumes: &[Arc<Value>], expected: Way<'_>| {
+            let found = Way::of(claim, Some(&class(mode)), volumes);
+            assert_eq!(found, expected, "{mode}: {claim}");
+        };
+        let (late, now) = ("WaitForFirstConsumer", "Immediate");
+        let open = claim(json!({}));
+        let both = [free.clone(), named];
+        let free = [free];
+        check(&open, now, &free, Way::Take(&free[0]));
+        check(&open, now, &[], Way::Provision);
+        check(&open, late, &free, Way::Wait);
+        check(&open, late, &both, Way::Take(&both[1]));
+        check(&selected, late, &free, Way::Provision);
+        check(&selected, late, &both, Way::Take(&both[1]));
+        assert_eq!(Way::of(&open, None, &free), Way::Take(&free[0]));
     }
 }

@@ -22,6 +22,7 @@ use kinform::events::EventRecorder;
 use kinform::{Action, Controller, Ctx, Enqueue, Informer, ObjectKey, Reconciler};
 use serde_json::{Value, json};
 
+use self::matching::Way;
 use crate::frame::Frame;
 use crate::json::{annotate, annotation, is_terminating, name, set, text, uid};
 use crate::pods::reference;
@@ -138,43 +139,33 @@ async fn bind(claim: Arc<Value>, cx: Ctx<State>) -> Result<Action, Failed> {
             }
         };
     }
-    let volume = match chosen {
-        "" if !volumes.iter().any(|volume| matching::names(volume, &claim))
-            && must_wait(&claim, &cx) =>
-        {
-            let why = "waiting for first consumer to be created before binding";
-            cx.events
-                .for_reference(reference(&claim))
-                .normal("WaitForFirstConsumer", why);
-            return Ok(Action::await_change());
-        }
-        "" => matching::best(&claim, &volumes),
+    if !chosen.is_empty() {
         // The user chose one: it is taken, unless it is somebody else's.
-        chosen => volumes
-            .iter()
-            .find(|volume| name(volume) == chosen && is_its(volume, &claim)),
-    };
-    match volume {
-        Some(volume) => complete(&claim, volume, &cx).await,
-        None => explain(&claim, &cx).await,
+        let mut volumes = volumes.iter();
+        let volume = volumes.find(|volume| name(volume) == chosen && is_its(volume, &claim));
+        return match volume {
+            Some(volume) => complete(&claim, volume, &cx).await,
+            None => explain(&claim, &cx).await,
+        };
+    }
+    let class = text(&claim, "/spec/storageClassName");
+    let class = cx.classes.get(&ObjectKey::new(None::<&str>, class));
+    let class = class.and_then(|class| class.typed().ok());
+    match Way::of(&claim, class.as_deref(), &volumes) {
+        Way::Take(volume) => complete(&claim, volume, &cx).await,
+        Way::Provision => explain(&claim, &cx).await,
+        Way::Wait => {
+            let why = "waiting for first consumer to be created before binding";
+            let about = cx.events.for_reference(reference(&claim));
+            about.normal("WaitForFirstConsumer", why);
+            Ok(Action::await_change())
+        }
     }
 }
 
 /// Returns whether a volume is a claim's, or nobody's.
 fn is_its(volume: &Value, claim: &Value) -> bool {
     matching::names(volume, claim) || text(volume, "/spec/claimRef/name").is_empty()
-}
-
-/// Returns whether a claim waits for the scheduler.
-fn must_wait(claim: &Value, cx: &State) -> bool {
-    let class = cx.classes.get(&ObjectKey::new(
-        None::<&str>,
-        text(claim, "/spec/storageClassName"),
-    ));
-    let waits = class
-        .and_then(|class| class.typed().ok())
-        .is_some_and(|class| class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer"));
-    waits && annotation(claim, SELECTED_NODE).is_none()
 }
 
 /// Makes what is missing of four writes: the volume names the claim and is Bound, the claim names the

@@ -138,6 +138,15 @@ async fn pod_metrics_of_a_definition_come_before_annotations() {
     until(&api, 0, reason).await;
     let pods: Api<Pod> = Api::default_namespaced(api.client());
     let pod = &pods.list(&ListParams::default()).await.unwrap().items[0];
+    // By its annotation the pod is idle.
+    let idle = Patch::Merge(json!({"metadata": {"annotations": {"kinform.dev/cpu-usage": "1m"}}}));
+    let name = pod.metadata.name.as_deref().unwrap();
+    pods.patch(name, &PatchParams::default(), &idle)
+        .await
+        .unwrap();
+    let status = until(&api, 1, ("ScalingActive", "ValidMetricFound")).await;
+    let usage = &status["currentMetrics"][0]["resource"]["current"];
+    assert_eq!(usage["averageUtilization"], 1);
     let metrics: DynamicObject = object(json!({
         "apiVersion": "metrics.k8s.io/v1beta1", "kind": "PodMetrics",
         "metadata": {"name": pod.metadata.name, "namespace": "default", "labels": {"app": "x"}},

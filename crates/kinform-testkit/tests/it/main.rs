@@ -11,6 +11,7 @@ mod jobs;
 mod nodes;
 mod preemption;
 mod rounds;
+mod scheduling;
 mod server;
 mod sets;
 mod stories;

@@ -11,7 +11,7 @@ use kube_client::api::{ListParams, WatchEvent, WatchParams};
 use serde_json::{Value, json};
 
 /// Adds a node of 4 CPUs. The kubelet has seen it then, and makes no other.
-async fn add_node(api: &TestServer, name: &str) {
+pub(crate) async fn add_node(api: &TestServer, name: &str) {
     let node = json!({
         "metadata": {"name": name}, "status": {"capacity": {"cpu": "4", "pods": "110"}},
     });
