@@ -281,6 +281,7 @@ async fn carry_out(
         Route::Target(target) => target.resource.deprecation().map(str::to_owned),
         _ => None,
     };
+    let is_followed = matches!(&route, Route::Target(target) if follows(target, query));
     let work = async {
         match route {
             Route::Target(target) => {
@@ -297,7 +298,7 @@ async fn carry_out(
             Route::Elsewhere => discovery::handle(state, head, query),
         }
     };
-    let done = if verb == "watch" {
+    let done = if verb == "watch" || is_followed {
         Ok(work.await)
     } else {
         tokio::time::timeout(budget.time, work).await
@@ -359,8 +360,8 @@ async fn write_or_act(
     };
     let size = size(state, target, (&head.method, body.len()));
     let is_light = size <= LIGHT && !is_costly(&head.method, target);
-    // The read of a subresource needs no share.
-    if is_light || is_read(&head.method) {
+    // The read of a subresource needs no share, and a connection must not hold one.
+    if is_light || is_read(&head.method) || actions::is_connection(target) {
         let request = WriteRequest {
             method: &head.method,
             headers: &head.headers,
@@ -474,6 +475,11 @@ async fn write_object(
             }
         },
     }
+}
+
+/// Returns whether a request reads a log that goes on. A kubelet sends no head before the next line.
+fn follows(target: &Target, query: &Query) -> bool {
+    target.subresource.as_deref() == Some("log") && query.flag("follow") == Some(true)
 }
 
 fn is_read(method: &Method) -> bool {

@@ -53,6 +53,7 @@ mod fault;
 mod hooks;
 mod http;
 mod journal;
+mod kubelets;
 mod object;
 mod openapi;
 mod ownership;

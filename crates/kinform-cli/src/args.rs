@@ -79,7 +79,7 @@ pub(crate) struct DemoArgs {
 pub(crate) enum KubeletMode {
     /// The kubelet of --controllers: by a script of annotations
     Scripted,
-    /// Another program, such as kwok: deleted pods wait for it
+    /// Another program, such as kwok: deleted pods wait for it, and it serves logs and exec
     External,
     /// Nobody: a deleted pod is gone at once
     None,

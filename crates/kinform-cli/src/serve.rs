@@ -153,6 +153,9 @@ async fn start(args: &ServeArgs) -> Result<(Server, Existing), Failure> {
     if has_kubelets(args) {
         builder = builder.with_kubelets();
     }
+    if args.kubelet == Some(KubeletMode::External) {
+        builder = builder.call_kubelets();
+    }
     if args.keep_inert {
         builder = builder.keep_inert_objects();
     }

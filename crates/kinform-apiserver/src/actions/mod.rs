@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Subresources that are views of their object (`status`, `scale`, `approval`) are written by
-//! `write/`. Requests that need a node, or another server behind this one, are refused here.
+//! `write/`. Requests for a container are passed on to the kubelet of its node, if the server calls
+//! kubelets; those that need another server behind this one are refused.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/registry/core/pod/{storage,rest}`,
 //! `pkg/registry/core/serviceaccount/storage/token.go`.
@@ -14,9 +15,11 @@ mod binding;
 mod condition;
 mod connection;
 mod eviction;
+mod kubelet;
 pub(crate) mod pod_log;
 mod refusal;
 pub(crate) mod service_account_token;
+mod stream;
 
 use std::sync::Arc;
 
@@ -54,14 +57,14 @@ pub(crate) async fn answer(
         Some("eviction") => Action::Evict,
         Some("log") => Action::Log,
         Some("token") if resource.is_core("serviceaccounts") => Action::Token,
-        Some("exec" | "attach" | "portforward" | "proxy") if !resource.is_custom() => {
+        _ if is_connection(target) => {
             let act = Act {
                 state,
                 target,
                 request,
             };
             return Some(match connection::admit(&act).await {
-                Ok(()) => Err(refusal::of(state, target)),
+                Ok(()) => stream::connect(&act).await,
                 Err(status) => Err(status),
             });
         }
@@ -84,9 +87,16 @@ pub(crate) async fn answer(
         Action::Review => act.review(),
         Action::Bind => binding::bind(&act).await,
         Action::Evict => eviction::evict(&act).await,
-        Action::Log => pod_log::read(&act),
+        Action::Log => pod_log::read(&act).await,
         Action::Token => service_account_token::make(&act).await,
     })
+}
+
+/// Returns whether a request asks for a connection to a pod, a service or a node.
+pub(crate) fn is_connection(target: &Target) -> bool {
+    let part = target.subresource.as_deref().unwrap_or_default();
+    let parts = ["exec", "attach", "portforward", "proxy"];
+    parts.contains(&part) && !target.resource.is_custom()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

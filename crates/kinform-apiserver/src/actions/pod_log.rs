@@ -1,7 +1,9 @@
-//! Logs of containers that never ran: the text that tests register, read as a kubelet serves it.
+//! Logs of containers: the text that tests register, read as a kubelet serves it, or else the log
+//! that the node's kubelet serves.
 //!
 //! ```text
 //! append(namespace, pod, container, text) ──▶ lines with times ──since, tail, limit──▶ text/plain, maybe followed
+//! GET /containerLogs/NAMESPACE/POD/CONTAINER?.. of the kubelet ──▶ text/plain | its refusal as a Status
 //! ```
 //!
 //! A follower keeps a position in the lines and has no queue: a follower that falls behind the kept
@@ -14,19 +16,23 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::stream;
+use form_urlencoded::Serializer;
+use futures::stream::{self, StreamExt};
 use http::header::{CONTENT_TYPE, HeaderValue};
-use http::{Response, StatusCode};
+use http::{Request, Response, StatusCode};
+use http_body_util::Empty;
 use jiff::{SignedDuration, Timestamp};
-use kinform_api::{FieldError, GroupKind, Status};
+use kinform_api::{FieldError, GroupKind, Status, StatusDetails, reason};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::Act;
+use super::kubelet::Way;
+use super::{Act, kubelet};
 use crate::http::body::Body;
 use crate::http::query::Query;
 use crate::http::reply;
-use crate::object::{at, text};
+use crate::kubelets::Failure;
+use crate::object::text;
 use crate::state::State;
 use crate::state::pod_logs::Key;
 use crate::state::pod_logs::Run;
@@ -43,6 +49,8 @@ struct LogOptions {
     since: Option<Timestamp>,
     tail: Option<usize>,
     limit: Option<usize>,
+    /// The same for a kubelet.
+    parameters: String,
 }
 
 impl LogOptions {
@@ -100,16 +108,46 @@ impl LogOptions {
             since: time.or(seconds.map(ago)),
             tail: tail.map(size),
             limit: limit.map(size),
+            parameters: parameters(query, time),
         })
     }
 }
 
+/// Returns the parameters of a log as a kubelet expects them.
+fn parameters(query: &Query, time: Option<Timestamp>) -> String {
+    let number = |name| query.text(name).parse().ok().map(|of: i64| of.to_string());
+    let flag = |name| query.flag(name).filter(|is| *is).map(|_| "true".to_owned());
+    let time = time.map(|time| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    let all = [
+        ("follow", flag("follow")),
+        ("limitBytes", number("limitBytes")),
+        ("previous", flag("previous")),
+        ("sinceSeconds", number("sinceSeconds")),
+        ("sinceTime", time),
+        ("tailLines", number("tailLines")),
+        ("timestamps", flag("timestamps")),
+    ];
+    let mut out = Serializer::new(String::new());
+    for (name, value) in all {
+        if let Some(value) = value {
+            out.append_pair(name, &value);
+        }
+    }
+    out.finish()
+}
+
 /// Answers a request for a log.
-pub(super) fn read(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
+///
+/// # Errors
+/// 400 and 422 for what is asked, 404 without the pod or its node, or the refusal of a kubelet.
+///
+/// # Cancel safety
+/// A connection to a kubelet ends with the future.
+pub(super) async fn read(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
     let options = LogOptions::read(act.request.query, act.name(), act.state.clock.now())?;
     let pod = act.object()?;
     let state = pod.value();
-    let container = container(&state, act.name(), &options.container)?;
+    let container = kubelet::container(&state, act.name(), &options.container)?;
     let run = if options.previous {
         Run::Previous
     } else {
@@ -118,6 +156,12 @@ pub(super) fn read(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
     let namespace = pod.namespace().unwrap_or_default();
     let key = Key::new([namespace, act.name(), &container], run);
     let Some(place) = act.state.logs.begin(&key, options.since, options.tail) else {
+        let node = text(&state, &["spec", "nodeName"]);
+        if !node.is_empty()
+            && let Some(way) = kubelet::of_node(act, node)?
+        {
+            return of_kubelet(act, &way, &container, &options).await;
+        }
         return nothing(&state, act.name(), &container, &options);
     };
     let reader = Reader {
@@ -142,6 +186,86 @@ pub(super) fn read(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
     Ok(reply::streamed("text/plain", Body::stream(chunks)))
 }
 
+/// Reply with the log that a kubelet serves.
+async fn of_kubelet(
+    act: &Act<'_>,
+    way: &Way<'_>,
+    container: &str,
+    options: &LogOptions,
+) -> Result<Response<Body>, Box<Status>> {
+    let namespace = act.target.namespace.as_deref().unwrap_or_default();
+    let path = format!("/containerLogs/{namespace}/{}/{container}", act.name());
+    let path = match options.parameters.as_str() {
+        "" => path,
+        parameters => format!("{path}?{parameters}"),
+    };
+    let mut request = Request::new(Empty::<Bytes>::new());
+    *request.uri_mut() = path
+        .parse()
+        .map_err(|error| kubelet::failed(format!("failed to construct request: {error}")))?;
+    let told = |failure| match failure {
+        Failure::Dial { to, why } | Failure::Reply { to, why } => {
+            format!("Get \"https://{to}{path}\": {why}")
+        }
+        Failure::NoRoom => String::new(),
+    };
+    let answer = way.ask(act, request, told).await?;
+    let code = answer.head.status.as_u16();
+    if !(200..=206).contains(&code) {
+        let text = answer.refusal().await;
+        let text = String::from_utf8_lossy(&text);
+        return Err(Box::new(refused(code, act.name(), &text)));
+    }
+    let stopped = act.state.stopping.clone().cancelled_owned();
+    let chunks = stream::unfold(answer, |mut answer| async move {
+        let chunk = answer.chunk().await?;
+        Some((Ok(chunk), answer))
+    });
+    let body = Body::stream(chunks.take_until(stopped));
+    Ok(reply::streamed("text/plain", body))
+}
+
+/// The refusal of a kubelet as clients see it.
+///
+/// Upstream: `apiserver:pkg/registry/generic/rest/response_checker.go`.
+fn refused(code: u16, pod: &str, text: &str) -> Status {
+    let (known, message) = match code {
+        400 => return Status::bad_request(text),
+        500 => return Status::internal_error(text),
+        401 => (
+            reason::UNAUTHORIZED,
+            "the server has asked for the client to provide credentials".to_owned(),
+        ),
+        403 => (reason::FORBIDDEN, text.to_owned()),
+        404 => (
+            reason::NOT_FOUND,
+            "the server could not find the requested resource".to_owned(),
+        ),
+        503 => (
+            reason::SERVICE_UNAVAILABLE,
+            "the server is currently unable to handle the request".to_owned(),
+        ),
+        501.. => (
+            reason::INTERNAL_ERROR,
+            format!("an error on the server ({text:?}) has prevented the request from succeeding"),
+        ),
+        _ => (
+            "",
+            format!(
+                "the server responded with the status code {code} but did not return more \
+                 information"
+            ),
+        ),
+    };
+    let details = StatusDetails {
+        name: pod.to_owned(),
+        kind: "pods/log".to_owned(),
+        ..StatusDetails::default()
+    };
+    let message = format!("{message} ( pods/log {pod})");
+    Status::failure(code, known, message).with_details(details)
+}
+
 /// Reply for a pod without a registered log.
 fn nothing(
     pod: &Value,
@@ -162,46 +286,6 @@ fn nothing(
         reply.headers_mut().insert(CONTENT_TYPE, plain);
     }
     Ok(reply)
-}
-
-/// Name of the container whose log is requested.
-fn container(pod: &Value, name: &str, asked: &str) -> Result<String, Box<Status>> {
-    let names = |list: &str| {
-        let list = at(pod, &["spec", list]).and_then(Value::as_array);
-        let name = |of: &Value| text(of, &["name"]).to_owned();
-        list.into_iter()
-            .flatten()
-            .map(name)
-            .collect::<Vec<String>>()
-    };
-    let own = names("containers");
-    let (first, later) = (names("initContainers"), names("ephemeralContainers"));
-    if !asked.is_empty() {
-        let known = own.iter().chain(&first).chain(&later).any(|of| of == asked);
-        return match known {
-            true => Ok(asked.to_owned()),
-            false => Err(Box::new(Status::bad_request(format!(
-                "container {asked} is not valid for pod {name}"
-            )))),
-        };
-    }
-    if let [one] = own.as_slice()
-        && first.is_empty()
-        && later.is_empty()
-    {
-        return Ok(one.clone());
-    }
-    let mut message = format!(
-        "a container name must be specified for pod {name}, choose one of: [{}]",
-        own.join(" ")
-    );
-    for (what, names) in [("init", first), ("ephemeral", later)] {
-        if !names.is_empty() {
-            let names = names.join(" ");
-            message.push_str(&format!(" or one of the {what} containers: [{names}]"));
-        }
-    }
-    Err(Box::new(Status::bad_request(message)))
 }
 
 /// A reader under way.

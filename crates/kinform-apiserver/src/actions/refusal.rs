@@ -1,7 +1,8 @@
-//! Subresources that need a node, or a server behind this one: exec, attach, portforward, proxy.
+//! Refusals of requests that need a server behind this one: proxies, and streams of nodes whose
+//! kubelet is not called.
 //!
 //! ```text
-//! POST pods/x/exec ──▶ 400 without a node, 404 without a pod, 501 else
+//! GET services/x/proxy ──▶ 404 without an object, 400 or 503 in upstream's words, 501 else
 //! ```
 //!
 //! Refusals of a real server are worded as there. Requests that a real server would pass on are
@@ -33,14 +34,13 @@ pub(super) fn of(state: &State, target: &Target) -> Box<Status> {
     if is_pod && part == "proxy" && text(&object, &["status", "podIP"]).is_empty() {
         return Box::new(Status::bad_request("address not allowed"));
     }
-    if is_pod && part != "proxy" && text(&object, &["spec", "nodeName"]).is_empty() {
-        let message = format!("pod {name} does not have a host assigned");
-        return Box::new(Status::bad_request(message));
-    }
-    Box::new(unsupported(&format!(
-        "{part} of {} {name:?}: there is no node behind this server",
-        resource.plural
-    )))
+    let why = match (part, &state.kubelets) {
+        ("proxy", _) => "there is no network behind this server",
+        (_, None) => "this server calls no kubelets",
+        (_, Some(_)) => "its node states no port of a kubelet",
+    };
+    let plural = &resource.plural;
+    Box::new(unsupported(&format!("{part} of {plural} {name:?}: {why}")))
 }
 
 /// 501: this server does not support the request.

@@ -28,6 +28,7 @@ use crate::controllers::{event_ttl, resume};
 use crate::fault::{Faults, WatchLag};
 use crate::hooks::Hooks;
 use crate::journal::{Journal, Listener, Record};
+use crate::kubelets::Kubelets;
 use crate::resource::Registry;
 use crate::state::derived::Derived;
 use crate::state::documents::Documents;
@@ -60,6 +61,7 @@ pub struct Builder {
     collects_garbage: bool,
     keeps_inert: bool,
     has_kubelets: bool,
+    kubelets: Option<Kubelets>,
     has_namespace_content: bool,
     names: Vec<String>,
     hooks: Hooks,
@@ -98,6 +100,7 @@ impl Default for Builder {
             collects_garbage: true,
             keeps_inert: false,
             has_kubelets: false,
+            kubelets: None,
             has_namespace_content: false,
             names: Vec::new(),
             hooks: Hooks::default(),
@@ -247,6 +250,17 @@ impl Builder {
         self
     }
 
+    /// Passes logs, `exec`, `attach` and `portforward` on to the kubelet of the pod's node: by HTTPS, to
+    /// the addresses and the port that the Node object states. Its certificate is not verified, as by
+    /// an upstream server without `--kubelet-certificate-authority`, and no credential is sent.
+    ///
+    /// Without this, no manifest makes the server call into a network: these requests are refused
+    /// (501), and logs are those of [`Server::pod_logs`], which also win over a kubelet's.
+    pub fn call_kubelets(mut self) -> Self {
+        self.kubelets = Some(Kubelets::default());
+        self
+    }
+
     /// Gives each namespace the content that it has in every cluster: ServiceAccount `default` and
     /// ConfigMap `kube-root-ca.crt`, which is empty for plain HTTP. Secrets for tokens of accounts are
     /// filled in, and the admission plugin `ServiceAccount` is on. Quotas are counted.
@@ -381,14 +395,13 @@ impl Builder {
             signer: identity.signer.clone(),
             clock,
         };
-        let authority = identity
-            .tls
-            .as_ref()
-            .map(|tls| tls.authority.pem.to_string());
+        let pem = |tls: &Tls| tls.authority.pem.to_string();
+        let authority = identity.tls.as_ref().map(pem);
         let state = Arc::new(State {
             owners: self.collects_garbage.then(OwnerGraph::default),
             keeps_inert: self.keeps_inert,
             has_kubelets: self.has_kubelets,
+            kubelets: self.kubelets,
             namespace_authority: self
                 .has_namespace_content
                 .then(|| authority.unwrap_or_default()),

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt;
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, UPGRADE};
 use http::{Request, Response};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -371,7 +371,9 @@ impl Service {
     /// # Cancel safety
     /// A write that was not answered may have been done, as over a network.
     pub async fn call(&self, request: Request<Bytes>) -> Response<Body> {
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
+        // A call in process has no connection to hand over.
+        head.headers.remove(UPGRADE);
         let body = listen::ready(body, self.state.limits.body);
         let caller = if head.headers.contains_key(AUTHORIZATION) {
             let access = &self.state.access;

@@ -6,7 +6,8 @@
 //!
 //! Over TLS clients choose by ALPN, in clear by prior knowledge. A body that is cut off breaks an
 //! HTTP/1.1 connection and resets one stream of HTTP/2; a stalled body holds its own stream only.
-//! To stop, a connection sends GOAWAY (or ends keep-alive), waits for replies to end, then cuts.
+//! A reply that switches protocols hands the connection over to a tunnel, which is a task of the
+//! server. To stop, a connection sends GOAWAY (or ends keep-alive), waits for replies to end, then cuts.
 //! Bounds: the time for a request's head, the size of heads, streams at a time, windows, and the
 //! buffer for a slow reader.
 //!
@@ -34,6 +35,7 @@ use super::connections::Seat;
 use super::{GRACE, listen};
 use crate::access::User;
 use crate::http::body::Body;
+use crate::kubelets::Handover;
 use crate::state::State;
 
 /// BOUND: bytes of a request's head.
@@ -66,14 +68,20 @@ pub(super) async fn serve(
     let stopping = state.stopping.clone();
     let activity = Activity::new(seat);
     let of_requests = activity.clone();
-    let service = service_fn(move |request: Request<Incoming>| {
+    let http = builder(tasks.clone());
+    let service = service_fn(move |mut request: Request<Incoming>| {
         let (state, certificate) = (state.clone(), certificate.clone());
-        let activity = of_requests.clone();
+        let (activity, tasks) = (of_requests.clone(), tasks.clone());
         async move {
+            let upgrade = hyper::upgrade::on(&mut request);
             let _request = activity.begin_request(request.version());
             let is_head = request.method() == Method::HEAD;
             let (seat, certificate) = (activity.seat(), certificate.as_ref());
             let mut reply = listen::answer(&state, (certificate, seat), request).await;
+            let handover = reply.extensions_mut().remove::<Handover>();
+            if let Some(tunnel) = handover.and_then(Handover::take) {
+                tasks.spawn(tunnel.run(upgrade, state.stopping.clone()));
+            }
             if is_head {
                 reply = without_body(reply);
             }
@@ -81,9 +89,8 @@ pub(super) async fn serve(
         }
         .map(Ok::<_, Infallible>)
     });
-    let http = builder(tasks);
     let stream = Watched::new(stream, activity.clone());
-    let connection = http.serve_connection(TokioIo::new(stream), service);
+    let connection = http.serve_connection_with_upgrades(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     let done = tokio::select! {
         biased;

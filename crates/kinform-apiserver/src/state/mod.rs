@@ -51,6 +51,7 @@ use crate::clock::Clock;
 use crate::fault::Faults;
 use crate::hooks::Hooks;
 use crate::journal::Journal;
+use crate::kubelets::Kubelets;
 use crate::resource::Registry;
 use crate::storage::{Shelf, Store, View};
 
@@ -118,6 +119,8 @@ pub(crate) struct State {
     pub(crate) policies: Derived,
     /// Objects in versions of definitions that are not stored.
     pub(crate) mirrors: Mirrors,
+    /// Exchanges with the kubelets of nodes; `None` if the server calls no kubelet.
+    pub(crate) kubelets: Option<Kubelets>,
     /// A kubelet ends deleted pods, not the server.
     pub(crate) has_kubelets: bool,
     /// The authority that each namespace has a copy of; `None` if namespaces begin empty.

@@ -17,6 +17,8 @@ mod faults;
 mod garbage;
 mod golden;
 mod http2;
+mod kubelet;
+mod kubelets;
 mod list;
 mod mutations;
 mod parts;
