@@ -7,6 +7,7 @@
 //!
 //! Upstream counterpart: `controller-runtime:pkg/manager`.
 
+mod candidate;
 #[cfg(feature = "clap")]
 mod entry;
 mod error;

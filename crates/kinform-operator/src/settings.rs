@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use kinform::source::ConfigOverrides;
 
+use crate::candidate::LeaseCandidate;
 use crate::leader::LeaseOptions;
 
 /// The port of the webhooks, as upstream's.
@@ -89,6 +90,10 @@ pub struct LeaseSettings {
     pub on_loss: OnLoss,
     /// The safeguards of the leader's writes.
     pub fencing: Fencing,
+    /// The candidate that stands for this replica where the control plane chooses the leader; `None`
+    /// if replicas take the lease themselves. See
+    /// [`LeaderElection::coordinated`](crate::leader::LeaderElection::coordinated).
+    pub candidate: Option<LeaseCandidate>,
 }
 
 /// The safeguards of a leader's writes.

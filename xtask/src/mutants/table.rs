@@ -563,6 +563,12 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         packages: OPERATOR,
     },
     Mutant {
+        name: "L18",
+        seen: "leader election: coordinator",
+        mistake: "a lease that a coordinator hands over early is taken at once",
+        packages: MACHINES,
+    },
+    Mutant {
         name: "Q1",
         seen: "controller-runtime#1720, rancher/fleet#3239",
         mistake: "an event that comes in between takes a wake-up time away",

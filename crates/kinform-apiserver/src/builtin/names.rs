@@ -11,6 +11,7 @@
 use kinform_api::names::{dns_label_errors, dns_subdomain_errors};
 use serde_json::Value;
 
+use super::validation::words::config_key;
 use crate::object::names::path_segment_errors;
 use crate::object::text;
 use crate::resource::NameRule;
@@ -76,6 +77,7 @@ fn errors(rule: NameRule, name: &str, is_prefix: bool) -> Vec<String> {
         NameRule::Subdomain | NameRule::AfterSigner => dns_subdomain_errors(&masked),
         NameRule::Label => dns_label_errors(&masked),
         NameRule::PathSegment => path_segment_errors(&masked),
+        NameRule::ConfigKey => config_key(&masked),
         NameRule::Address if masked.parse::<std::net::IpAddr>().is_ok() => Vec::new(),
         NameRule::Address => {
             vec!["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()]
@@ -105,6 +107,8 @@ mod tests {
             (NameRule::Subdomain, "A", false),
             (NameRule::Subdomain, "", false),
             (NameRule::Label, "a.b", false),
+            (NameRule::ConfigKey, "Host_0af3.b-", true),
+            (NameRule::ConfigKey, "a:b", false),
             (NameRule::PathSegment, "system:x", true),
             (NameRule::PathSegment, "a/b", false),
             (NameRule::PathSegment, "..", false),

@@ -12,6 +12,7 @@
 //! * `events.rs`: the two views of an event; `conversion.rs`: the versions of a definition between
 //!   which a webhook converts.
 //! * `rules.rs`: the differences between built-in types in writes and deletes, as data.
+//! * `optional.rs`: built-in resources that a server serves only when asked to.
 //! * `fields.rs`: the fields that `fieldSelector` supports.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/endpoints/installer.go`, the strategies under
@@ -22,6 +23,7 @@
 mod conversion;
 mod events;
 pub(crate) mod fields;
+mod optional;
 pub(crate) mod rules;
 
 use std::collections::HashMap;

@@ -60,6 +60,8 @@ pub(crate) enum NameRule {
     Label,
     /// Any text that is valid as a path segment.
     PathSegment,
+    /// The key of a ConfigMap.
+    ConfigKey,
     /// An IP address.
     Address,
     /// A DNS subdomain after the name of the object's signer, if it has one.
@@ -209,6 +211,7 @@ fn name_rule(group: &str, plural: &str) -> NameRule {
         ("rbac.authorization.k8s.io", _) | ("policy", "poddisruptionbudgets") | ("", "events") => {
             NameRule::PathSegment
         }
+        ("coordination.k8s.io", "leasecandidates") => NameRule::ConfigKey,
         ("networking.k8s.io", "ipaddresses") => NameRule::Address,
         ("certificates.k8s.io", "clustertrustbundles") => NameRule::AfterSigner,
         _ => NameRule::Subdomain,

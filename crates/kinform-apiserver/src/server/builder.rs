@@ -63,6 +63,7 @@ pub struct Builder {
     has_kubelets: bool,
     kubelets: Option<Kubelets>,
     has_namespace_content: bool,
+    has_lease_candidates: bool,
     names: Vec<String>,
     hooks: Hooks,
     plugins: AdmissionPlugins,
@@ -102,6 +103,7 @@ impl Default for Builder {
             has_kubelets: false,
             kubelets: None,
             has_namespace_content: false,
+            has_lease_candidates: false,
             names: Vec::new(),
             hooks: Hooks::default(),
             plugins: AdmissionPlugins::default(),
@@ -269,6 +271,13 @@ impl Builder {
         self
     }
 
+    /// Serves `coordination.k8s.io/v1beta1` with its LeaseCandidates, as a real server does with
+    /// `--runtime-config=coordination.k8s.io/v1beta1=true`. Nothing here chooses among them.
+    pub fn with_lease_candidates(mut self) -> Self {
+        self.has_lease_candidates = true;
+        self
+    }
+
     /// Adds a name under which the server is reached; its certificate contains the name, too.
     /// Requests for any host other than this server's addresses and names are refused.
     pub fn name(mut self, name: impl Into<String>) -> Self {
@@ -374,15 +383,15 @@ impl Builder {
             folder.store.set_limits(self.history);
         }
         let opened = self.state.or(self.data_dir);
-        let (store, registry) = match opened {
-            Some(state) => (state.store, state.registry),
-            None => empty(self.history),
-        };
+        let (store, registry) = stored(opened, self.history);
         let place = Place {
             now: clock.now(),
             address: address.map(super::reachable),
             authority: identity.tls.as_ref().map(|tls| &*tls.authority.pem),
         };
+        if self.has_lease_candidates {
+            registry.serve_lease_candidates(&store);
+        }
         let begun = store.begin();
         lay_initial(&store, &registry, (&place, self.rights));
         let faults = Faults::default();
@@ -470,8 +479,11 @@ fn started(
     }
 }
 
-/// An empty store, with the built-in resources.
-fn empty(history: HistoryLimits) -> (Arc<Store>, Arc<Registry>) {
+/// The store to continue with, or an empty one, with the built-in resources.
+fn stored(opened: Option<Stopped>, history: HistoryLimits) -> (Arc<Store>, Arc<Registry>) {
+    if let Some(state) = opened {
+        return (state.store, state.registry);
+    }
     let store = Arc::new(Store::new(history));
     let registry = Arc::new(Registry::built_in(&store));
     (store, registry)

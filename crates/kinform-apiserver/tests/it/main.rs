@@ -9,6 +9,7 @@ mod support;
 mod admin;
 mod admission;
 mod bounds;
+mod candidates;
 mod clients;
 mod cluster;
 mod conversion;

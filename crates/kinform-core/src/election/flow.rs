@@ -150,10 +150,12 @@ impl Election {
             } else {
                 self.next_try = renewed_at + self.options.retry_period;
             }
-        } else if self.takeable_at() <= now {
-            self.write(now);
-        } else {
+        } else if self.due_at() > now {
             self.retry_later(now);
+        } else if self.is_to_be_given_back(now) {
+            self.release(now);
+        } else {
+            self.write(now);
         }
     }
 
@@ -267,18 +269,22 @@ impl Election {
         self.steps.push_back(Step::Request(Request { id, action }));
     }
 
-    /// The time from which this process may take the lease.
-    fn takeable_at(&self) -> Instant {
+    /// The time from which this process may take the lease, or gives it back to its coordinator.
+    fn due_at(&self) -> Instant {
         if self.phase != Phase::Standing || self.is_busy {
             return Instant::FAR_FUTURE;
         }
-        self.view.free_at().max(self.rests_until)
+        let due = match self.is_coordinated {
+            true => self.assigned_at(),
+            false => self.view.free_at(),
+        };
+        due.max(self.rests_until)
     }
 
-    /// Brings the next attempt forward to the time at which the lease may be taken.
+    /// Brings the next attempt forward to the time at which the lease is due.
     pub(super) fn hurry(&mut self, now: Instant) {
         if self.term.is_none() {
-            self.next_try = self.next_try.min(self.takeable_at().max(now));
+            self.next_try = self.next_try.min(self.due_at().max(now));
         }
     }
 
@@ -290,9 +296,9 @@ impl Election {
             return;
         }
         self.next_try = now + period.mul_f64(1.0 + JITTER * self.dice.throw());
-        let free = self.takeable_at();
-        if free > now {
-            self.next_try = self.next_try.min(free);
+        let due = self.due_at();
+        if due > now {
+            self.next_try = self.next_try.min(due);
         }
     }
 

@@ -22,6 +22,9 @@ pub struct Lease {
     pub version: ResourceVersion,
     /// `spec`.
     pub record: Record,
+    /// `spec.preferredHolder`; empty unless a coordinator ends the holder's term. It is not a part of
+    /// the record: it restarts no wait, and outside of a coordinated election it means nothing.
+    pub preferred_holder: String,
 }
 
 /// The spec of a lease; an absent field is empty or zero, as upstream reads it.

@@ -78,8 +78,16 @@ impl Election {
         if self.is_in_doubt {
             return self.ask(Verb::Read, Action::Get, now);
         }
-        let Some(lease) = self.view.lease().filter(|_| self.view.ours().is_some()) else {
+        if self.view.ours().is_none() {
             return self.finish();
+        }
+        self.release(now);
+    }
+
+    /// Replaces the record by one without a holder.
+    pub(super) fn release(&mut self, now: Instant) {
+        let Some(lease) = self.view.lease() else {
+            return;
         };
         let action = Action::Release {
             uid: lease.uid.clone(),

@@ -16,15 +16,16 @@
 //! INVARIANT: the lease of another holder is taken only a lease duration after its last change was
 //! observed, at the version that was read.
 //! INVARIANT: a lease is released, and another term begins, only while no work of a term runs. After
-//! a term was lost its lease is not released: a dropped request of it may still take effect.
+//! a term was lost its lease is not released while a dropped request of it may still take effect.
 //! BOUND: requests: three an attempt; from attempt to attempt a retry period, for candidates with
 //! jitter.
 //!
 //! `options` are the timings, `view` is what was observed, `flow` decides what follows an answer,
-//! `leave` is the way out.
+//! `coordinated` is the election whose holder another process chooses, `leave` is the way out.
 //!
 //! Upstream counterpart: `client-go:tools/leaderelection/leaderelection.go`.
 
+mod coordinated;
 mod flow;
 pub mod input;
 pub mod lease;
@@ -110,6 +111,8 @@ pub struct Election {
     rests_until: Instant,
     /// The last term was lost: a request of it may take effect after its work was joined.
     has_lost: bool,
+    /// A coordinator names the holder.
+    is_coordinated: bool,
     /// The holder that was last reported.
     leader: Option<String>,
 }
@@ -151,8 +154,19 @@ impl Election {
             is_in_doubt: false,
             rests_until: Instant::ZERO,
             has_lost: false,
+            is_coordinated: false,
             leader: None,
         })
+    }
+
+    /// Leaves the choice of the holder to a coordinator: the lease is never created, and taken only
+    /// while it names this process; see `coordinated`.
+    ///
+    /// Upstream: `LeaderElectionConfig.Coordinated`.
+    #[must_use]
+    pub fn coordinated(mut self) -> Self {
+        self.is_coordinated = true;
+        self
     }
 
     /// Takes what was observed at `now`.
@@ -292,6 +306,7 @@ impl Election {
             }
             Change::Released | Change::Foreign => {}
         }
+        self.yield_to_preferred(now);
         if change != Change::Same {
             self.hurry(now);
         }
@@ -367,7 +382,11 @@ impl Election {
         let Some(term) = self.term.take() else {
             return;
         };
-        let rest = self.backoff.failed(now, self.dice.throw());
+        // A coordinator that changes its mind is no failure.
+        let rest = match reason {
+            EndReason::Preferred { .. } => Duration::ZERO,
+            _ => self.backoff.failed(now, self.dice.throw()),
+        };
         // The last request of this term is over before another term begins here.
         self.rests_until = now + rest.max(self.options.request_timeout + self.options.margin);
         self.has_lost = true;

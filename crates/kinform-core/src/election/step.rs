@@ -123,6 +123,14 @@ pub enum EndReason {
     /// The record is no longer the one that was written: edited by hand, or written by another
     /// process under the same identity.
     Edited,
+    /// The coordinator prefers another holder. The lease is released once the work was joined and
+    /// the last request of the term is over, unless the options leave it to expire.
+    ///
+    /// Upstream: the end of term, after which a holder no longer renews.
+    Preferred {
+        /// `spec.preferredHolder`.
+        holder: String,
+    },
     /// It was given up in order, and the lease is being released.
     Released,
     /// It was given up in order, and the lease is left to expire.

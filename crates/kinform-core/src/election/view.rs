@@ -65,6 +65,9 @@ pub(super) struct View {
     seen_at: Instant,
     /// A held lease may be taken from this time on, and a deleted one may be created.
     free_at: Instant,
+    /// The last record of another holder keeps its lease until then, though the lease was handed over
+    /// since.
+    others_until: Instant,
     /// The record is a write of ours that was sent at this time.
     ours: Option<Instant>,
     /// Something newer was observed since the last request began, so its answer may be older.
@@ -99,6 +102,24 @@ impl View {
         } else {
             self.free_at
         }
+    }
+
+    /// The time at which the record expires.
+    pub(super) fn expires_at(&self) -> Instant {
+        self.free_at
+    }
+
+    /// The time until which the holders before this one may still work.
+    pub(super) fn others_until(&self) -> Instant {
+        self.others_until
+    }
+
+    /// `spec.preferredHolder`; `None` if there is none.
+    pub(super) fn preferred_holder(&self) -> Option<&str> {
+        let lease = self.lease.as_ref();
+        lease
+            .map(|lease| lease.preferred_holder.as_str())
+            .filter(|holder| !holder.is_empty())
     }
 
     /// A request begins.
@@ -141,6 +162,7 @@ impl View {
             self.lease = Some(lease);
             return Change::Same;
         }
+        self.pass_on(&lease.record.holder);
         let was_held = self.holder().is_some();
         if !(mutant!("L6") && was_held) {
             self.free_at = now + wait(&lease, default);
@@ -157,8 +179,18 @@ impl View {
         }
     }
 
+    /// The lease gets this holder: the one before it has time left, unless it released.
+    fn pass_on(&mut self, to: &str) {
+        if !to.is_empty() && self.holder().is_some_and(|from| from != to) {
+            self.others_until = self.others_until.max(self.free_at);
+        }
+    }
+
     /// The lease is gone: its last record is waited out.
     pub(super) fn remove(&mut self, version: Option<ResourceVersion>) {
+        if self.holder().is_some() {
+            self.others_until = self.others_until.max(self.free_at);
+        }
         self.lease = None;
         self.ours = None;
         if let Some(version) = version {

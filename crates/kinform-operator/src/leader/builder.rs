@@ -20,14 +20,17 @@ use kube_client::{Client, Config};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::watch;
 
+use super::candidacy::Candidacy;
 use super::clock::Clock;
-use super::driver::{Driver, Finish, Orders};
+use super::driver::{Driver, Finish};
 use super::identity::{default_identity, pod_namespace};
 use super::leadership::Leadership;
 use super::lease_client::{LeaseClient, Place};
-use super::object::Labels;
+use super::object::{Labels, Stored};
+use super::orders::Orders;
 use super::shared::Shared;
-use super::watch::LeaseWatch;
+use super::watch::{ObjectWatch, Watched};
+use crate::candidate::LeaseCandidate;
 use crate::error::{Error, ErrorKind};
 use crate::settings::Fencing;
 
@@ -52,6 +55,7 @@ pub struct LeaderElection {
     options: LeaseOptions,
     labels: Labels,
     fencing: Fencing,
+    candidate: Option<LeaseCandidate>,
 }
 
 impl LeaderElection {
@@ -68,6 +72,7 @@ impl LeaderElection {
             options: LeaseOptions::default(),
             labels: Labels::new(),
             fencing: Fencing::Guard,
+            candidate: None,
         }
     }
 
@@ -116,6 +121,33 @@ impl LeaderElection {
     #[must_use]
     pub fn hard_fence(mut self) -> Self {
         self.fencing = Fencing::Hard;
+        self
+    }
+
+    /// Lets the control plane choose the holder: coordinated leader election, beta in Kubernetes 1.37
+    /// and off by default. This process makes a `LeaseCandidate` with its identity as the name, renews
+    /// it every 5 minutes and when it is pinged, makes it again if it is deleted, and deletes it at
+    /// [`Leadership::stop`]. The lease is never created here, and taken only while it names this
+    /// process. Off by default: processes take the lease themselves.
+    ///
+    /// Once `spec.preferredHolder` names another one, the term is over with
+    /// [`EndReason::Preferred`](super::EndReason::Preferred). The lease is released as soon as
+    /// [`Leadership::idle`] was called and the request timeout and the margin have passed: 3 s by
+    /// default.
+    ///
+    /// Either all replicas are coordinated, or not one of them. The account needs create, get, update, watch and
+    /// delete on `leasecandidates`, too. The server needs the feature gate
+    /// `CoordinatedLeaderElection` and `--runtime-config=coordination.k8s.io/v1beta1=true`. Where
+    /// either is missing, a line of the log says so, and it is tried again.
+    ///
+    /// The control plane compares `renewTime` with its own time of day: the clocks of both must differ
+    /// by less than the margin, or the writes need [`hard_fence`](Self::hard_fence).
+    ///
+    /// Upstream: `LeaderElectionConfig.Coordinated` and `NewCandidate`, which leaves its object to a
+    /// garbage collector.
+    #[must_use]
+    pub fn coordinated(mut self, candidate: LeaseCandidate) -> Self {
+        self.candidate = Some(candidate);
         self
     }
 
@@ -179,7 +211,12 @@ impl LeaderElection {
         self.labels.iter().try_for_each(label)?;
         let identity = self.identity.clone();
         let identity = identity.unwrap_or_else(|| default_identity(env));
-        let election = Election::new(identity.clone(), self.options.clone(), env.seed())?;
+        let mut election = Election::new(identity.clone(), self.options.clone(), env.seed())?;
+        if let Some(candidate) = &self.candidate {
+            let valid = candidate.validate(&identity);
+            valid.map_err(|why| Error::new(ErrorKind::Usage, why))?;
+            election = election.coordinated();
+        }
         Ok((election, identity))
     }
 
@@ -204,20 +241,40 @@ impl LeaderElection {
     ) -> (Driver, Leadership) {
         let Place { namespace, name } = &self.place;
         let lease = format!("{namespace}/{name}");
-        let shared = Arc::new(Shared::new(lease, identity, clock));
         let (orders, heard) = watch::channel(Orders::default());
         let request_timeout = self.options.request_timeout;
-        let watch = LeaseWatch::new(
+        let watched = Watched {
+            collection: self.place.collection(),
+            name: name.clone(),
+            read: Stored::read,
+            needs: None,
+        };
+        let watch = ObjectWatch::new(
             client.clone(),
-            self.place.clone(),
+            watched,
             clock,
             request_timeout,
             self.options.lease_duration,
         );
+        let candidacy = self.candidate.map(|candidate| {
+            let (client, orders, env) = (client.clone(), heard.clone(), env.clone());
+            let place = (&self.place, &*identity);
+            Candidacy::new(
+                candidate,
+                place,
+                client,
+                orders,
+                clock,
+                request_timeout,
+                env,
+            )
+        });
+        let shared = Arc::new(Shared::new(lease, identity, clock));
         let driver = Driver {
             election,
             lease: LeaseClient::new(client, self.place, self.labels),
             watch,
+            candidacy,
             shared: Arc::clone(&shared),
             orders: heard,
             clock,

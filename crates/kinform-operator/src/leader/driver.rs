@@ -17,30 +17,26 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use kinform::env::Env;
 use kinform_core::election::{
-    Answer, Election, EndReason, Input, RefusalKind, Report, Request, RequestId, Step,
+    Answer, Election, EndReason, Input, RefusalKind, Report, Request, RequestId, Sighting, Step,
 };
 use kinform_core::time::Instant;
 use tokio::sync::watch;
 
+use super::candidacy::Candidacy;
 use super::clock::Clock;
 use super::lease_client::{LeaseClient, Reply};
 use super::object::Stored;
+use super::orders::Orders;
 use super::shared::{Ended, Shared};
-use super::watch::{LeaseWatch, Seen};
-
-/// The orders of the owner.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Orders {
-    pub(super) is_stop: bool,
-    /// Times that the owner said that no work runs.
-    pub(super) idles: u64,
-}
+use super::watch::{ObjectWatch, Seen};
 
 /// An election that runs while it is polled.
 pub(super) struct Driver {
     pub(super) election: Election,
     pub(super) lease: LeaseClient,
-    pub(super) watch: LeaseWatch,
+    pub(super) watch: ObjectWatch<Stored>,
+    /// In a coordinated election.
+    pub(super) candidacy: Option<Candidacy>,
     pub(super) shared: Arc<Shared>,
     pub(super) orders: watch::Receiver<Orders>,
     pub(super) clock: Clock,
@@ -60,7 +56,7 @@ enum Event {
     Abandoned,
     Timer,
     Reply(RequestId, Reply),
-    Seen(Seen),
+    Seen(Seen<Stored>),
 }
 
 /// The loop's own state.
@@ -78,7 +74,8 @@ struct Run {
 
 impl Driver {
     /// Runs the election to its end: a stop that was asked for, or no handle is left.
-    pub(super) async fn run(self) {
+    pub(super) async fn run(mut self) {
+        let candidacy = self.candidacy.take();
         let mut run = Run {
             open: None,
             driver: self,
@@ -87,12 +84,21 @@ impl Driver {
             is_over: false,
             failure: String::new(),
         };
-        run.take(Input::Timer);
-        while !run.is_over {
-            let event = run.next().await;
-            run.on(event);
+        let election = async {
+            run.take(Input::Timer);
+            while !run.is_over {
+                let event = run.next().await;
+                run.on(event);
+            }
+            run.open = None;
+        };
+        match candidacy {
+            None => election.await,
+            // Both end at a stop, or with the last handle.
+            Some(candidacy) => {
+                futures::join!(election, candidacy.run());
+            }
         }
-        run.open = None;
         run.driver.finish.0.finish(Ended::Stopped);
     }
 }
@@ -174,8 +180,12 @@ impl Run {
                 }
                 self.hear(Input::Answer { id, answer }, object);
             }
-            Event::Seen(Seen { sighting, object }) => {
-                self.hear(Input::Watched(sighting), object);
+            Event::Seen(Seen::Present(stored)) => {
+                let sighting = Sighting::Present(stored.lease.clone());
+                self.hear(Input::Watched(sighting), Some(stored));
+            }
+            Event::Seen(Seen::Gone(stored)) => {
+                self.take(Input::Watched(Sighting::Deleted(stored.lease)))
             }
         }
     }
@@ -216,7 +226,7 @@ impl Run {
                 // First the work, then the log.
                 shared.end(term, reason.clone());
                 match reason {
-                    EndReason::Released | EndReason::Stopped => {
+                    EndReason::Released | EndReason::Stopped | EndReason::Preferred { .. } => {
                         tracing::info!(%lease, "no longer leading: {reason:?}");
                     }
                     _ => tracing::warn!(%lease, "no longer leading: {reason:?}"),

@@ -15,9 +15,9 @@ use kinform::controller::LastWrites;
 use kinform_core::election::{EndReason, Term};
 use tokio::sync::watch;
 
-use super::driver::Orders;
 use super::guard::Guard;
 use super::last_writes::Inherited;
+use super::orders::Orders;
 use super::shared::{Ended, Shared};
 use crate::error::{Error, ErrorKind};
 use crate::settings::Fencing;

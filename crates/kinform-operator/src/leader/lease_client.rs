@@ -43,6 +43,13 @@ impl Place {
         leases().path(Some(&self.namespace))
     }
 
+    /// The path of all candidates of the namespace.
+    pub(super) fn candidates(&self) -> String {
+        let candidates =
+            GroupVersionResource::new("coordination.k8s.io", "v1beta1", "leasecandidates");
+        candidates.path(Some(&self.namespace))
+    }
+
     fn object(&self) -> String {
         leases().object_path(Some(&self.namespace), &self.name)
     }
@@ -176,39 +183,56 @@ impl LeaseClient {
     fn stamp(&mut self) -> String {
         let now = wall_clock().as_microsecond();
         self.stamped = now.max(self.stamped.saturating_add(1));
-        let time = kinform::Timestamp::from_microsecond(self.stamped);
-        let time = time.unwrap_or(kinform::Timestamp::MAX);
-        time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+        micro_time(self.stamped)
     }
 
     fn send(&self, method: Method, path: &str, body: Vec<u8>) -> BoxFuture<'static, Reply> {
-        let request = Request::builder()
-            .method(&method)
-            .uri(path)
-            .header("accept", "application/json")
-            .header("content-type", "application/json")
-            .body(Body::from(body));
-        let client = self.client.clone();
-        async move {
-            let request = match request {
-                Ok(request) => request,
-                Err(error) => return unanswered(error.to_string()),
-            };
-            let response = match client.send(request).await {
-                Ok(response) => response,
-                Err(error) => return unanswered(SourceError::from(error).to_string()),
-            };
-            let (head, body) = response.into_parts();
-            let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
-            let body = body.map(|body| body.to_bytes().to_vec());
-            classify(
-                &method,
-                head.status,
-                body.map_err(|error| error.to_string()),
-            )
-        }
-        .boxed()
+        let answer = exchange(self.client.clone(), &method, path, body);
+        answer
+            .map(move |answer| match answer {
+                Ok((code, body)) => classify(&method, code, body),
+                Err(message) => unanswered(message),
+            })
+            .boxed()
     }
+}
+
+/// The status of an answer, and its body.
+pub(super) type Exchanged = (StatusCode, Result<Vec<u8>, String>);
+
+/// Sends a request once, and reads the answer.
+///
+/// # Errors
+/// There is no answer, in words.
+pub(super) fn exchange(
+    client: Client,
+    method: &Method,
+    path: &str,
+    body: Vec<u8>,
+) -> BoxFuture<'static, Result<Exchanged, String>> {
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("accept", "application/json")
+        .header("content-type", "application/json")
+        .body(Body::from(body));
+    async move {
+        let request = request.map_err(|error| error.to_string())?;
+        let response = client.send(request).await;
+        let response = response.map_err(|error| SourceError::from(error).to_string())?;
+        let (head, body) = response.into_parts();
+        let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
+        let body = body.map(|body| body.to_bytes().to_vec());
+        Ok((head.status, body.map_err(|error| error.to_string())))
+    }
+    .boxed()
+}
+
+/// Microseconds since 1970 as the server writes them.
+pub(super) fn micro_time(microseconds: i64) -> String {
+    let time = kinform::Timestamp::from_microsecond(microseconds);
+    let time = time.unwrap_or(kinform::Timestamp::MAX);
+    time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }
 
 fn unanswered(message: String) -> Reply {

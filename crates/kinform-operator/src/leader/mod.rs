@@ -19,13 +19,15 @@
 //! 3. [`Leadership::idle`] reports that all work of the term has been joined; this process becomes a
 //!    candidate again.
 //!
-//! With a hard fence the server looks, too: see [`LeaderElection::hard_fence`].
+//! In a coordinated election a control plane chooses among [`LeaseCandidate`]s: see
+//! [`LeaderElection::coordinated`]. With a hard fence the server looks, too: see [`LeaderElection::hard_fence`].
 //!
 //! An orderly stop joins the work first, then calls [`Leadership::stop`], which releases the lease.
 //!
 //! Upstream counterpart: `client-go:tools/leaderelection`, whose elector is used up by a loss.
 
 mod builder;
+mod candidacy;
 mod clock;
 mod driver;
 mod fence;
@@ -36,6 +38,7 @@ mod leadership;
 mod lease_client;
 mod not_leading;
 mod object;
+mod orders;
 mod shared;
 mod watch;
 
@@ -48,4 +51,5 @@ pub use self::identity::pod_namespace;
 pub(crate) use self::last_writes::Inherited;
 pub use self::leadership::Leadership;
 pub use self::not_leading::{NotLeading, is_not_leading};
+pub use crate::candidate::LeaseCandidate;
 pub use crate::error::Error;

@@ -60,6 +60,7 @@ impl Stored {
             uid: read.metadata.uid,
             version: read.metadata.resource_version.into(),
             record,
+            preferred_holder: spec.preferred_holder.unwrap_or_default(),
         };
         Ok(Self { lease, object })
     }
@@ -123,12 +124,11 @@ fn write_spec(spec: &mut Map<String, Value>, record: &NewRecord, renew_time: &st
         AcquireTime::Now => renew_time,
         AcquireTime::Kept(text) => text,
     };
-    // An empty text is no time, and newer servers want no empty holder.
-    for (field, text) in [
-        ("holderIdentity", &*record.holder),
-        ("acquireTime", acquire_time),
-        ("renewTime", renew_time),
-    ] {
+    // Empty, and not absent, as upstream's release: the coordinator of elections in Kubernetes 1.37
+    // ends its API server where a lease has no holder at all.
+    spec.insert("holderIdentity".to_owned(), record.holder.as_str().into());
+    // An empty text is no time.
+    for (field, text) in [("acquireTime", acquire_time), ("renewTime", renew_time)] {
         if text.is_empty() {
             spec.remove(field);
         } else {
@@ -194,6 +194,7 @@ struct Spec {
     lease_transitions: Option<i32>,
     acquire_time: Option<String>,
     renew_time: Option<String>,
+    preferred_holder: Option<String>,
 }
 
 #[cfg(test)]
@@ -295,12 +296,13 @@ mod tests {
         let stored = Stored::read(recorded()).unwrap();
         let body = value(&stored.updated(&record, "t", &Labels::new(), None));
         let spec = json!({
-            "leaseDurationSeconds": 1, "leaseTransitions": 3, "acquireTime": "t",
-            "renewTime": "t", "preferredHolder": "b_2", "strategy": "OldestEmulationVersion",
+            "holderIdentity": "", "leaseDurationSeconds": 1, "leaseTransitions": 3,
+            "acquireTime": "t", "renewTime": "t", "preferredHolder": "b_2", "strategy": "OldestEmulationVersion",
         });
         assert_eq!(body["spec"], spec);
         let read = Stored::read(body).unwrap();
         assert_eq!(read.lease.record.holder, "");
+        assert_eq!(read.lease.preferred_holder, "b_2");
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! The watch of one lease.
+//! The watch of one object: the lease, or this process's candidate.
 //!
 //! ```text
-//! GET ..?fieldSelector=metadata.name=NAME&watch=true ──lines──▶ Seen { Sighting, the whole object }
+//! GET ..?fieldSelector=metadata.name=NAME&watch=true ──lines──▶ Seen<T>: the object, or its last state
 //!   └── ends, fails, is refused ──a pause──▶ again
 //! ```
 //!
@@ -21,31 +21,40 @@ use http::Request;
 use http_body_util::BodyExt;
 use kinform::{BackoffPolicy, ResourceVersion, Status, WatchOptions};
 use kinform_core::backoff::Backoff;
-use kinform_core::election::Sighting;
 use kinform_core::time::Instant;
 use kube_client::Client;
 use kube_client::client::Body;
 use serde_json::Value;
 
 use super::clock::Clock;
-use super::lease_client::{MAX_ANSWER_BYTES, Place, one_line};
-use super::object::Stored;
+use super::lease_client::{MAX_ANSWER_BYTES, one_line};
 
 /// BOUND: the time that one watch is asked to last.
 const LASTS: Duration = Duration::from_secs(60);
 
 /// An event of the watch.
 #[derive(Debug)]
-pub(super) struct Seen {
-    pub(super) sighting: Sighting,
-    /// The object, unless it is gone.
-    pub(super) object: Option<Stored>,
+pub(super) enum Seen<T> {
+    Present(T),
+    /// It was deleted in this state.
+    Gone(T),
 }
 
-/// Watches one lease for ever.
-pub(super) struct LeaseWatch {
+/// The object to watch.
+pub(super) struct Watched<T> {
+    /// The path of its collection.
+    pub(super) collection: String,
+    pub(super) name: String,
+    /// Reads an object, or says in words why it is none.
+    pub(super) read: fn(Value) -> Result<T, String>,
+    /// The rights that are missing if the watch is refused; `None` if it can be done without.
+    pub(super) needs: Option<String>,
+}
+
+/// Watches one object for ever.
+pub(super) struct ObjectWatch<T> {
     client: Client,
-    place: Place,
+    watched: Watched<T>,
     clock: Clock,
     /// The limit of the head of a reply.
     request_timeout: Duration,
@@ -53,6 +62,8 @@ pub(super) struct LeaseWatch {
     phase: Phase,
     /// History is gone: the next watch begins with the present.
     is_expired: bool,
+    /// The missing rights were logged.
+    has_told: bool,
 }
 
 enum Phase {
@@ -68,12 +79,14 @@ enum End {
     /// History is gone.
     Expired,
     Failed(String),
+    /// 401 or 403.
+    Refused(u16),
 }
 
-impl LeaseWatch {
+impl<T> ObjectWatch<T> {
     pub(super) fn new(
         client: Client,
-        place: Place,
+        watched: Watched<T>,
         clock: Clock,
         request_timeout: Duration,
         longest_pause: Duration,
@@ -87,7 +100,7 @@ impl LeaseWatch {
         };
         Self {
             client,
-            place,
+            watched,
             clock,
             request_timeout,
             backoff: Backoff::new(policy),
@@ -95,6 +108,7 @@ impl LeaseWatch {
                 until: Instant::ZERO,
             },
             is_expired: false,
+            has_told: false,
         }
     }
 
@@ -102,7 +116,7 @@ impl LeaseWatch {
     /// `[0, 1)`.
     ///
     /// Cancel safety: nothing is lost.
-    pub(super) async fn next(&mut self, known: Option<ResourceVersion>, jitter: f64) -> Seen {
+    pub(super) async fn next(&mut self, known: Option<ResourceVersion>, jitter: f64) -> Seen<T> {
         loop {
             match &mut self.phase {
                 Phase::Resting { until } => {
@@ -127,7 +141,7 @@ impl LeaseWatch {
                         line = lines.next() => line,
                         () = self.clock.sleep_until(last) => Err(End::Failed("it outlived its timeout".to_owned())),
                     };
-                    match line.and_then(|line| seen(&line)) {
+                    match line.and_then(|line| seen(&line, self.watched.read)) {
                         Ok(Some(seen)) => return seen,
                         Ok(None) => {}
                         Err(end) => self.rest(end, jitter),
@@ -150,21 +164,34 @@ impl LeaseWatch {
         match end {
             Clean => {}
             Expired => self.is_expired = true,
-            Failed(message) => {
-                tracing::debug!(lease = %self.place.name, %message, ?pause, "the watch of the lease ended");
+            Failed(message) => self.log(&message, pause),
+            Refused(code) => {
+                let message = format!("the server answered {code}");
+                match &self.watched.needs {
+                    Some(needs) if !self.has_told => {
+                        tracing::warn!(path = %self.watched.collection, "{message} to a watch; {needs}");
+                        self.has_told = true;
+                    }
+                    _ => self.log(&message, pause),
+                }
             }
         }
         self.phase = Phase::Resting { until: now + pause };
     }
 
+    fn log(&self, message: &str, pause: Duration) {
+        let name = &self.watched.name;
+        tracing::debug!(%name, %message, ?pause, "the watch ended");
+    }
+
     fn open(&self, known: Option<ResourceVersion>) -> BoxFuture<'static, Result<Lines, End>> {
         let options = WatchOptions {
-            field_selector: Some(format!("metadata.name={}", self.place.name)),
+            field_selector: Some(format!("metadata.name={}", self.watched.name)),
             resource_version: known,
             timeout: Some(LASTS),
             ..WatchOptions::default()
         };
-        let uri = format!("{}?{}", self.place.collection(), options.to_query());
+        let uri = format!("{}?{}", self.watched.collection, options.to_query());
         let request = Request::get(uri)
             .header("accept", "application/json")
             .body(Body::empty());
@@ -177,6 +204,7 @@ impl LeaseWatch {
             match code {
                 200 => Ok(Lines::new(response.into_body())),
                 410 => Err(Expired),
+                401 | 403 => Err(Refused(code)),
                 _ => Err(Failed(format!("the server answered {code}"))),
             }
         };
@@ -188,24 +216,25 @@ impl LeaseWatch {
     }
 }
 
-use End::{Clean, Expired, Failed};
+use End::{Clean, Expired, Failed, Refused};
 
 /// The pause after a watch that failed, at first, and the least time that a good one lasts.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// The event of a line; `None` for an empty line and a bookmark.
-fn seen(line: &[u8]) -> Result<Option<Seen>, End> {
+fn seen<T>(line: &[u8], read: fn(Value) -> Result<T, String>) -> Result<Option<Seen<T>>, End> {
     if line.trim_ascii().is_empty() {
         return Ok(None);
     }
-    let event: Value = serde_json::from_slice(line).map_err(|error| Failed(error.to_string()))?;
+    let mut event: Value =
+        serde_json::from_slice(line).map_err(|error| Failed(error.to_string()))?;
     let kind = event
         .get("type")
         .and_then(Value::as_str)
         .unwrap_or_default();
-    let (is_gone, object) = match kind {
-        "ADDED" | "MODIFIED" => (false, &event["object"]),
-        "DELETED" => (true, &event["object"]),
+    let as_seen = match kind {
+        "ADDED" | "MODIFIED" => Seen::Present,
+        "DELETED" => Seen::Gone,
         "BOOKMARK" => return Ok(None),
         "ERROR" => {
             let status = Status::from_slice(event["object"].to_string().as_bytes());
@@ -216,19 +245,8 @@ fn seen(line: &[u8]) -> Result<Option<Seen>, End> {
         }
         _ => return Err(Failed("an event of an unknown type".to_owned())),
     };
-    let stored = Stored::read(object.clone()).map_err(Failed)?;
-    let lease = stored.lease.clone();
-    Ok(Some(if is_gone {
-        Seen {
-            sighting: Sighting::Deleted(lease),
-            object: None,
-        }
-    } else {
-        Seen {
-            sighting: Sighting::Present(lease),
-            object: Some(stored),
-        }
-    }))
+    let object = event["object"].take();
+    Ok(Some(as_seen(read(object).map_err(Failed)?)))
 }
 
 /// The lines of a body.

@@ -19,9 +19,9 @@ use tower::layer::layer_fn;
 use super::gate::Gate;
 use super::{Inner, Operator};
 use crate::error::{Error, ErrorKind};
-use crate::leader::{LeaderElection, Leadership, pod_namespace};
+use crate::leader::{LeaderElection, Leadership, LeaseCandidate, pod_namespace};
 use crate::probes::Probes;
-use crate::settings::{Fencing, Settings};
+use crate::settings::{Fencing, LeaseSettings, Settings};
 #[cfg(feature = "metrics")]
 use crate::telemetry::{Telemetry, requests::Requests};
 
@@ -32,6 +32,7 @@ pub struct OperatorBuilder {
     pub(super) name: String,
     pub(super) settings: Settings,
     pub(super) fencing: Fencing,
+    pub(super) candidate: Option<LeaseCandidate>,
 }
 
 impl OperatorBuilder {
@@ -51,6 +52,14 @@ impl OperatorBuilder {
     /// [`LeaderElection::hard_fence`]. It needs leader election.
     pub fn hard_fence(mut self) -> Self {
         self.fencing = Fencing::Hard;
+        self
+    }
+
+    /// Lets the control plane choose the leader among candidates as this one, whatever the settings
+    /// say: see [`LeaderElection::coordinated`]. It needs leader election. Off by default; upstream's
+    /// components have a feature gate for it, and no flag.
+    pub fn coordinated(mut self, candidate: LeaseCandidate) -> Self {
+        self.candidate = Some(candidate);
         self
     }
 
@@ -95,9 +104,13 @@ impl OperatorBuilder {
             name,
             mut settings,
             fencing,
+            candidate,
         } = self;
         if fencing == Fencing::Hard {
-            fence(&mut settings)?;
+            elected(&mut settings, "a hard fence")?.fencing = Fencing::Hard;
+        }
+        if candidate.is_some() {
+            elected(&mut settings, "a candidate")?.candidate = candidate;
         }
         if name.is_empty() {
             return Err(Error::new(ErrorKind::Usage, "an operator needs a name"));
@@ -155,14 +168,12 @@ impl OperatorBuilder {
     }
 }
 
-/// Turns the hard fence on.
-fn fence(settings: &mut Settings) -> Result<(), Error> {
-    let Some(lease) = &mut settings.leader_election else {
-        let message = "a hard fence needs leader election: --leader-elect";
-        return Err(Error::new(ErrorKind::Usage, message));
-    };
-    lease.fencing = Fencing::Hard;
-    Ok(())
+/// The lease, which `what` needs.
+fn elected<'a>(settings: &'a mut Settings, what: &str) -> Result<&'a mut LeaseSettings, Error> {
+    settings.leader_election.as_mut().ok_or_else(|| {
+        let message = format!("{what} needs leader election: --leader-elect");
+        Error::new(ErrorKind::Usage, message)
+    })
 }
 
 /// The election that the settings ask for, and its lease as `namespace/name`.
@@ -184,6 +195,9 @@ fn election(
     let mut election = LeaderElection::new(namespace, name).options(lease.options.clone());
     if lease.fencing == Fencing::Hard {
         election = election.hard_fence();
+    }
+    if let Some(candidate) = &lease.candidate {
+        election = election.coordinated(candidate.clone());
     }
     Ok(Some((election, place)))
 }

@@ -113,6 +113,7 @@ impl Operator {
             name: name.into(),
             settings: Settings::default(),
             fencing: Fencing::Guard,
+            candidate: None,
         }
     }
 

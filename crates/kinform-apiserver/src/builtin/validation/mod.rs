@@ -19,6 +19,7 @@
 
 mod admission;
 mod amounts;
+mod candidates;
 mod certificates;
 mod changes;
 mod checks;
@@ -35,7 +36,7 @@ mod singles;
 mod table;
 mod trust_bundles;
 mod webhooks;
-mod words;
+pub(super) mod words;
 mod workloads;
 
 use kinform_api::FieldError;

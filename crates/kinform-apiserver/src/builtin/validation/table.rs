@@ -14,8 +14,8 @@ use kinform_schema::Type;
 
 use super::rule::{Check, Rule};
 use super::{
-    admission, amounts, certificates, changes, checks, kinds, metrics, mounts, pods, scalars,
-    services, singles, trust_bundles, webhooks, workloads,
+    admission, amounts, candidates, certificates, changes, checks, kinds, metrics, mounts, pods,
+    scalars, services, singles, trust_bundles, webhooks, workloads,
 };
 use crate::builtin::condition::Condition;
 use crate::builtin::defaults::find_type;
@@ -129,6 +129,7 @@ fn named(name: &str) -> Option<Check> {
         .or_else(|| scalars::named(name))
         .or_else(|| certificates::named(name))
         .or_else(|| trust_bundles::named(name))
+        .or_else(|| candidates::named(name))
         .or_else(|| admission::named(name))
         .or_else(|| amounts::named(name))
         .or_else(|| webhooks::named(name))

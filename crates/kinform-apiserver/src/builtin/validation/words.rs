@@ -100,7 +100,7 @@ pub(super) fn variable_name(text: &str) -> Vec<String> {
 }
 
 /// Upstream: `IsConfigMapKey`.
-pub(super) fn config_key(text: &str) -> Vec<String> {
+pub(in crate::builtin) fn config_key(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > 253 {
         errors.push("must be no more than 253 characters".to_owned());

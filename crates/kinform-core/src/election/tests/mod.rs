@@ -6,9 +6,12 @@
 //!
 //! A line is `input -> steps`, the steps separated by commas; a line without an arrow expects none.
 //! Times are seconds since the start. Each request is sent at once, unless the script says `hold`.
-//! A lease is `HOLDER@VERSION`, then `dSECONDS`, `tTRANSITIONS`, `uUID`, `rRENEW_TIME`; a holder
-//! `-` is empty. The process is `me`.
+//! A lease is `HOLDER@VERSION`, then `dSECONDS`, `tTRANSITIONS`, `uUID`, `rRENEW_TIME`, `pPREFERRED`;
+//! a holder `-` is empty. The process is `me`.
 
+mod chaos;
+mod coordinated;
+mod coordinator;
 mod model;
 mod naive;
 mod network;
@@ -44,6 +47,13 @@ impl Bench {
             record: Record::default(),
             holds: false,
         }
+    }
+
+    /// A process whose leases a coordinator hands out.
+    pub(super) fn coordinated(options: LeaseOptions) -> Self {
+        let mut bench = Self::new(options);
+        bench.machine = bench.machine.coordinated();
+        bench
     }
 
     /// Runs a script; panics with the line that differs.
@@ -174,6 +184,7 @@ impl Bench {
             uid: "1".to_owned(),
             version: version.into(),
             record: self.record.clone(),
+            preferred_holder: String::new(),
         };
         if holder != "own" {
             lease.record = Record {
@@ -189,6 +200,7 @@ impl Bench {
                 "t" => lease.record.transitions = value.parse().unwrap(),
                 "u" => value.clone_into(&mut lease.uid),
                 "r" => value.clone_into(&mut lease.record.renew_time),
+                "p" => value.clone_into(&mut lease.preferred_holder),
                 _ => panic!("no field is called {word:?}"),
             }
         }
@@ -271,6 +283,7 @@ fn words(step: &Step) -> String {
             EndReason::Taken { holder } => format!("ended taken by {holder}"),
             EndReason::Deleted => "ended deleted".to_owned(),
             EndReason::Edited => "ended edited".to_owned(),
+            EndReason::Preferred { holder } => format!("ended for {holder}"),
             EndReason::Released => "ended released".to_owned(),
             EndReason::Stopped => "ended stopped".to_owned(),
         },

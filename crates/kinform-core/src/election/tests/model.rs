@@ -47,6 +47,34 @@ impl Elector for Election {
     }
 }
 
+/// A replica in an election that a coordinator decides.
+struct Coordinated(Election);
+
+impl Elector for Coordinated {
+    const LEADS_ASLEEP: bool = true;
+    const IS_COORDINATED: bool = true;
+
+    fn make(identity: &str, seed: u64) -> Self {
+        Self(<Election as Elector>::make(identity, seed).coordinated())
+    }
+
+    fn take(&mut self, input: Input, now: Instant) {
+        self.0.take(input, now);
+    }
+
+    fn step(&mut self) -> Option<Step> {
+        self.0.step()
+    }
+
+    fn wake(&self) -> Option<Instant> {
+        self.0.wake()
+    }
+
+    fn leads(&self, now: Instant) -> bool {
+        self.0.leads(now)
+    }
+}
+
 /// The sum of many runs.
 #[derive(Debug, Default)]
 struct Sum {
@@ -124,7 +152,11 @@ fn run_all<E: Elector>(name: &str, hands: Hands, safety: Safety) -> Sum {
 
 #[track_caller]
 fn check_all(hands: Hands, safety: Safety) -> Sum {
-    let all = run_all::<Election>("kinform", hands, safety);
+    check_sum(run_all::<Election>("kinform", hands, safety))
+}
+
+#[track_caller]
+fn check_sum(all: Sum) -> Sum {
     if let Some(violation) = &all.violation {
         panic!("{violation}");
     }
@@ -150,6 +182,27 @@ fn hands_on_the_lease_make_two_leaders_no_longer_than_the_watch_lags() {
 fn under_a_hard_fence_no_write_of_an_older_term_takes_effect_whatever_froze_or_drifted() {
     let all = check_all(Hands::Off, Safety::Fence);
     // The fence is what kept them out.
+    assert!(all.refusals > all.seeds / 2, "{all:?}");
+}
+
+#[test]
+fn a_coordinator_hands_the_lease_over_and_no_older_term_writes_after_a_newer_one() {
+    let all = check_sum(run_all::<Coordinated>(
+        "coordinated",
+        Hands::Off,
+        Safety::Guard,
+    ));
+    // Terms end because another holder is preferred, and their leases are given back.
+    assert!(all.losses > all.seeds * 2, "{all:?}");
+}
+
+#[test]
+fn under_a_hard_fence_a_coordinator_with_any_clock_lets_no_older_term_write_after_a_newer_one() {
+    let all = check_sum(run_all::<Coordinated>(
+        "coordinated",
+        Hands::Off,
+        Safety::Fence,
+    ));
     assert!(all.refusals > all.seeds / 2, "{all:?}");
 }
 

@@ -19,10 +19,10 @@ use super::*;
 pub(super) const MAX_LAG: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000;
 /// Faults happen until then.
-const FAULTS_UNTIL: u64 = 150 * SECOND;
+pub(super) const FAULTS_UNTIL: u64 = 150 * SECOND;
 /// A leader must exist then: late requests (20 s), a lease (15 s), the rest after losses (33 s).
 const END: u64 = FAULTS_UNTIL + 75 * SECOND;
-const REPLICAS: usize = 3;
+pub(super) const REPLICAS: usize = 3;
 
 /// An elector: ours, or upstream's.
 pub(super) trait Elector {
@@ -33,6 +33,8 @@ pub(super) trait Elector {
     fn wake(&self) -> Option<Instant>;
     /// Returns whether its work may write at this time.
     fn leads(&self, now: Instant) -> bool;
+    /// Returns whether a coordinator names the holder.
+    const IS_COORDINATED: bool = false;
     /// Returns whether a paused one counts as leading, since a guard looks at the clock.
     const LEADS_ASLEEP: bool;
 }
@@ -76,6 +78,8 @@ pub(super) enum Happening {
     Restart(usize),
     Rewatch(usize),
     Chaos,
+    /// The coordinator looks at the lease.
+    Coordinate,
 }
 
 pub(super) struct Replica<E> {
@@ -88,7 +92,7 @@ pub(super) struct Replica<E> {
     start: u64,
     pub(super) asleep_until: u64,
     pub(super) cut_until: u64,
-    unwatched_until: u64,
+    pub(super) unwatched_until: u64,
     watch_due: u64,
     wake_at: u64,
     /// A request of its last term can take effect until then.
@@ -129,17 +133,18 @@ pub(super) struct Tally {
 
 pub(super) struct World<E> {
     seed: u64,
-    dice: Dice,
+    pub(super) dice: Dice,
     pub(super) now: u64,
     queue: BTreeMap<(u64, u64), Happening>,
     order: u64,
     pub(super) replicas: Vec<Replica<E>>,
-    lease: Option<Lease>,
-    version: u64,
+    pub(super) lease: Option<Lease>,
+    pub(super) version: u64,
     pub(super) hands: Hands,
     pub(super) safety: Safety,
     pub(super) server: work::Server,
-    touched_at: Option<u64>,
+    pub(super) coordinator: coordinator::Coordinator,
+    pub(super) touched_at: Option<u64>,
     pub(super) tally: Tally,
     pub(super) violation: Option<String>,
 }
@@ -203,6 +208,7 @@ impl<E: Elector> World<E> {
             hands,
             safety,
             server: work::Server::default(),
+            coordinator: coordinator::Coordinator::default(),
             touched_at: None,
             tally: Tally::default(),
             violation: None,
@@ -212,6 +218,9 @@ impl<E: Elector> World<E> {
             world.push_for(SECOND, at, Event::Work);
         }
         world.push(SECOND, Happening::Chaos);
+        if E::IS_COORDINATED {
+            world.push(SECOND, Happening::Coordinate);
+        }
         world
     }
 
@@ -283,6 +292,7 @@ impl<E: Elector> World<E> {
                 }
             }
             Happening::Chaos => self.chaos(),
+            Happening::Coordinate => self.coordinate(),
         }
     }
 
@@ -355,7 +365,10 @@ impl<E: Elector> World<E> {
                     self.tally.releases += 1;
                 } else {
                     self.tally.losses += 1;
-                    self.leave_tail(at, term.ends_at);
+                    // A coordinator that changes its mind ends a term early.
+                    let now = self.replicas[at].clock(self.now);
+                    let is_early = matches!(reason, EndReason::Preferred { .. });
+                    self.leave_tail(at, if is_early { now } else { term.ends_at });
                     let join = self.between(0, 3_000);
                     self.push_for(join, at, Event::Joined);
                 }
@@ -372,14 +385,14 @@ impl<E: Elector> World<E> {
     }
 
     /// The last request of a term was sent at its end, and takes effect within its timeout.
-    fn leave_tail(&mut self, at: usize, ends_at: Instant) {
+    pub(super) fn leave_tail(&mut self, at: usize, ends_at: Instant) {
         let timeout = LeaseOptions::default().request_timeout;
         let replica = &mut self.replicas[at];
         let span = (timeout.as_micros() as f64 / replica.rate) as u64;
         replica.tail = replica.tail.max(replica.truth(ends_at) + span);
     }
 
-    fn kill(&mut self, at: usize) {
+    pub(super) fn kill(&mut self, at: usize) {
         self.replicas[at].is_dead = true;
         self.replicas[at].term = None;
         let after = self.between(0, 10_000);
@@ -402,6 +415,7 @@ impl<E: Elector> World<E> {
     fn send(&mut self, at: usize, request: Request) {
         let Request { id, action } = request;
         let text = format!("{:?}", self.replicas[at].clock(self.now));
+        self.coordinator.note(&text, self.now);
         self.feed(
             at,
             Input::Sent {
@@ -459,7 +473,7 @@ impl<E: Elector> World<E> {
             (Action::Create { .. }, Some(_)) => Answer::Conflict,
             (Action::Create { record }, None) => {
                 let uid = format!("u{}", self.version);
-                self.store(uid, stamp(record, text))
+                self.store(uid, stamp(record, text), String::new())
             }
             (Action::Update { .. } | Action::Release { .. }, None) => Answer::Absent,
             (
@@ -478,7 +492,8 @@ impl<E: Elector> World<E> {
                 if *uid != lease.uid || *version != lease.version {
                     return Answer::Conflict;
                 }
-                self.store(uid.clone(), stamp(record, text))
+                let preferred = lease.preferred_holder.clone();
+                self.store(uid.clone(), stamp(record, text), preferred)
             }
         }
     }
@@ -491,19 +506,20 @@ impl<E: Elector> World<E> {
         self.push(self.server.due - self.now, Happening::Cache(lease));
     }
 
-    fn store(&mut self, uid: String, record: Record) -> Answer {
+    pub(super) fn store(&mut self, uid: String, record: Record, preferred: String) -> Answer {
         self.version += 1;
         let lease = Lease {
             uid,
             version: self.version.into(),
             record,
+            preferred_holder: preferred,
         };
         self.lease = Some(lease.clone());
         self.tell(&Sighting::Present(lease.clone()));
         Answer::Stored(lease)
     }
 
-    fn tell(&mut self, sighting: &Sighting) {
+    pub(super) fn tell(&mut self, sighting: &Sighting) {
         self.tell_server();
         for at in 0..REPLICAS {
             let is_slow = self.has_faults() && self.is_likely(10.0);
@@ -520,77 +536,5 @@ impl<E: Elector> World<E> {
                 self.push_for(after, at, Event::Watch(sighting.clone()));
             }
         }
-    }
-
-    fn chaos(&mut self) {
-        if !self.has_faults() {
-            return;
-        }
-        let at = (self.dice.throw() * REPLICAS as f64) as usize;
-        let until = |now: u64, span: u64| (now + span).min(FAULTS_UNTIL);
-        let now = self.now;
-        match (self.dice.throw() * 20.0) as u32 {
-            0..4 => {
-                let awake = until(now, self.between(100, 40_000));
-                let replica = &mut self.replicas[at];
-                replica.asleep_until = replica.asleep_until.max(awake);
-            }
-            4..8 => self.replicas[at].cut_until = until(now, self.between(500, 25_000)),
-            8..10 if self.hands == Hands::Off => {
-                let span = self.between(1_000, 30_000);
-                self.replicas[at].unwatched_until = now + span;
-                self.push(span, Happening::Rewatch(at));
-            }
-            10 => {
-                let span = self.between(1_000, 30_000);
-                for replica in &mut self.replicas {
-                    replica.cut_until = until(now, span);
-                }
-            }
-            11..13 => self.annotate(),
-            13..15 => self.push_for(0, at, Event::Stop),
-            15..17 if !self.replicas[at].is_dead => self.strike(at),
-            17..20 if self.hands == Hands::On => self.touch(),
-            _ => {}
-        }
-        let next = self.between(500, 8_000);
-        self.push(next, Happening::Chaos);
-    }
-
-    /// `kill -9`: requests that were sent may still take effect.
-    fn strike(&mut self, at: usize) {
-        let replica = &self.replicas[at];
-        let now = replica.clock(self.now);
-        if replica.elector.leads(now) {
-            self.leave_tail(at, now);
-        }
-        self.kill(at);
-    }
-
-    /// Changes metadata alone.
-    fn annotate(&mut self) {
-        if let Some(lease) = self.lease.clone() {
-            self.store(lease.uid, lease.record);
-        }
-    }
-
-    /// A person deletes or edits the lease.
-    fn touch(&mut self) {
-        let Some(mut lease) = self.lease.clone() else {
-            return;
-        };
-        self.touched_at = Some(self.now);
-        match (self.dice.throw() * 5.0) as u32 {
-            0 | 1 => {
-                self.version += 1;
-                lease.version = self.version.into();
-                self.lease = None;
-                return self.tell(&Sighting::Deleted(lease));
-            }
-            2 => lease.record.holder.clear(),
-            3 => "a person".clone_into(&mut lease.record.holder),
-            _ => lease.record.duration_seconds = 1,
-        }
-        self.store(lease.uid, lease.record);
     }
 }

@@ -4,6 +4,7 @@
 //! TestServer in process, paused time ◀─Link─ replica a, ◀─Link─ replica b      (each cut by itself)
 //! ```
 
+mod coordinated;
 mod fence;
 mod frozen;
 mod guard;
