@@ -13,6 +13,7 @@ import time
 
 from kubernetes import client, config, dynamic, watch
 from kubernetes.client.exceptions import ApiException
+from kubernetes.informer import SharedInformer
 
 PATIENCE = 30
 
@@ -187,6 +188,37 @@ def streams_a_list(s):
     same("it is among them", "stream" in names, True)
 
 
+def an_informer_hears_changes_and_keeps_a_cache(s):
+    s.map("informer-a", "1", {"of": "informer"})
+    heard = []
+    informer = SharedInformer(
+        s.core.list_namespaced_config_map, namespace=s.namespace, label_selector="of=informer", resync_period=2)
+    for event in ["ADDED", "MODIFIED", "DELETED", "ERROR"]:
+        informer.add_event_handler(event, lambda told, event=event: heard.append((event, getattr(told, "metadata", told))))
+
+    def names(event):
+        return [metadata.name for what, metadata in heard if what == event]
+
+    informer.start()
+    until("the first list", lambda: names("ADDED") == ["informer-a"])
+    s.map("informer-b", "1", {"of": "informer"})
+    s.map("informer-c", "1", {"of": "another"})
+    until("the addition", lambda: names("ADDED") == ["informer-a", "informer-b"])
+    s.core.patch_namespaced_config_map("informer-b", s.namespace, {"data": {"k": "2"}})
+    until("the update", lambda: "informer-b" in names("MODIFIED"))
+    cached = informer.cache.get_by_key(f"{s.namespace}/informer-b")
+    same("the cache", cached.data, {"k": "2"})
+    s.core.delete_namespaced_config_map("informer-a", s.namespace)
+    until("the deletion", lambda: names("DELETED") == ["informer-a"])
+    # After two seconds the stream ends: a list, and a stream from its version.
+    until("the resync", lambda: names("MODIFIED").count("informer-b") > 1)
+    s.core.delete_namespaced_config_map("informer-b", s.namespace)
+    until("the second deletion", lambda: names("DELETED") == ["informer-a", "informer-b"])
+    same("the errors", [told for what, told in heard if what == "ERROR"], [])
+    same("the additions", names("ADDED"), ["informer-a", "informer-b"])
+    informer.stop()
+
+
 def discovers_and_uses_custom_resources(s):
     group = f"{s.namespace}.example.com"
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -258,6 +290,7 @@ CHECKS = [
     is_told_of_an_error_in_a_stream,
     begins_anew_when_its_version_is_gone,
     streams_a_list,
+    an_informer_hears_changes_and_keeps_a_cache,
     discovers_and_uses_custom_resources,
     deletes_by_selector_and_precondition,
     writes_events_and_leases,

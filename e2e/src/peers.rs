@@ -13,7 +13,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use kinform_testkit::checks::stage::StageError;
@@ -168,6 +168,19 @@ impl Kubectl {
     /// # Errors
     /// It fails.
     pub fn run(&self, words: &str, input: &str) -> Result<String, StageError> {
+        let output = self.ask(words, input)?;
+        if output.status.success() {
+            return Ok(String::from_utf8(output.stdout)?);
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        Err(format!("kubectl {words}: {said}").into())
+    }
+
+    /// The same, whether the command succeeds or not.
+    ///
+    /// # Errors
+    /// It cannot be started, or does not take its input.
+    pub fn ask(&self, words: &str, input: &str) -> Result<Output, StageError> {
         let mut child = Command::new(cache().join("bin/kubectl"))
             .args(words.split(' '))
             .env("KUBECONFIG", &self.kubeconfig)
@@ -183,10 +196,8 @@ impl Kubectl {
         let output = child.wait_with_output()?;
         if output.status.success() {
             given.transpose()?;
-            return Ok(String::from_utf8(output.stdout)?);
         }
-        let said = String::from_utf8_lossy(&output.stderr);
-        Err(format!("kubectl {words}: {said}").into())
+        Ok(output)
     }
 }
 

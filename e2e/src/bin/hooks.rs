@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! ConfigMap {data: {do: deny | warn | change | slow | fail | panic}} ─▶ verdict
+//! Knot v1 {size} ─▶ a label; denied above 100
 //! Knot v1 {size} ⇄ Knot v2 {length} ─▶ informer of v2 ─▶ ConfigMap of its name {length}
 //! ```
 
@@ -72,6 +73,8 @@ async fn run(args: Args) -> Result<(), Error> {
     let webhooks = Webhooks::new()
         .mutate(change)?
         .validate(judge)?
+        .mutate(measure)?
+        .validate(limit)?
         .convert(Conversion::of::<v1::Knot>().then(up, down))?;
     // With `--webhook-cert-path` the files are used, and somebody else replaces them.
     let certificates = operator
@@ -109,6 +112,24 @@ async fn judge(request: AdmissionRequest<ConfigMap>) -> Result<Verdict, std::io:
         }
         "fail" => Err(std::io::Error::other("out of order")),
         "panic" => panic!("a wish"),
+        _ => Ok(Verdict::allow()),
+    }
+}
+
+/// Labels a Knot that is measured.
+async fn measure(request: AdmissionRequest<v1::Knot>) -> Result<Verdict, WebhookError> {
+    let Some(mut knot) = request.object else {
+        return Ok(Verdict::allow());
+    };
+    let (label, value) = ("measured".to_owned(), "yes".to_owned());
+    knot.labels_mut().insert(label, value);
+    Ok(Verdict::change(&knot))
+}
+
+/// Denies a Knot that is too large.
+async fn limit(request: AdmissionRequest<v1::Knot>) -> Result<Verdict, WebhookError> {
+    match request.object.map(|knot| knot.spec.size) {
+        Some(size) if size > 100 => Ok(Verdict::deny(format!("{size} m are a rope, not a knot"))),
         _ => Ok(Verdict::allow()),
     }
 }

@@ -1,5 +1,6 @@
 //! kinform against a real API server.
 
+mod bundle;
 mod clients;
 mod conformance;
 mod deploy;

@@ -22,13 +22,16 @@ use crate::webhooks::{Load, Running, asked, create, fingerprint, wishing};
 /// The label of the objects that are sent to these webhooks.
 const LABEL: &str = "files";
 
+/// The names of the server: its address, and that of the Service in `programs/bundle.yaml`.
+const NAMES: &str = "IP:127.0.0.1,DNS:knots-webhooks.knots-system.svc";
+
 /// An authority, and the certificate that it signed last.
-struct Files {
+pub(crate) struct Files {
     home: tempfile::TempDir,
 }
 
 impl Files {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let files = Self {
             home: tempfile::tempdir().unwrap(),
         };
@@ -37,12 +40,12 @@ impl Files {
     }
 
     /// The folder that the program reads.
-    fn served(&self) -> PathBuf {
+    pub(crate) fn served(&self) -> PathBuf {
         self.home.path().join("served")
     }
 
     /// Makes an authority of this name; returns it in PEM.
-    fn authority(&self, name: &str) -> String {
+    pub(crate) fn authority(&self, name: &str) -> String {
         let subject = format!("/CN={name}");
         self.openssl(&[
             "req",
@@ -67,7 +70,7 @@ impl Files {
     }
 
     /// Signs another certificate, and replaces the files one after the other, as an editor does.
-    fn renew(&self, authority: &str) {
+    pub(crate) fn renew(&self, authority: &str) {
         self.openssl(&[
             "req",
             "-newkey",
@@ -83,7 +86,7 @@ impl Files {
             "/CN=hooks",
         ]);
         let extension = self.home.path().join("extension");
-        std::fs::write(extension, "subjectAltName=IP:127.0.0.1\n").unwrap();
+        std::fs::write(extension, format!("subjectAltName={NAMES}\n")).unwrap();
         self.openssl(&[
             "x509",
             "-req",

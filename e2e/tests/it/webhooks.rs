@@ -5,7 +5,7 @@
 //! writer ─▶ kube-apiserver ─Service of an external name─▶ balancer ─▶ ready replicas of `hooks`
 //! ```
 //!
-//! The embedded server calls no webhooks, so it has no part in this.
+//! The embedded server has a part in `bundle.rs`.
 
 use std::collections::VecDeque;
 use std::process::Command;
