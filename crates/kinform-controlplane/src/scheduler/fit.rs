@@ -9,7 +9,9 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Node, NodeSelectorTerm, Pod, PodSpec, Taint, Toleration};
+use k8s_openapi::api::core::v1::{
+    Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec, Taint, Toleration,
+};
 
 use super::ledger::{Requests, Taken};
 use crate::quantity::milli;
@@ -111,7 +113,6 @@ pub(crate) fn tolerates(tolerations: &[Toleration], taint: &Taint) -> bool {
 
 /// Returns whether the pod's node selector and required node affinity select a node.
 pub(crate) fn matches_node(spec: &PodSpec, node: &Node) -> bool {
-    let labels = labels(node);
     let selector = spec.node_selector.iter().flatten();
     let affinity = spec
         .affinity
@@ -123,7 +124,7 @@ pub(crate) fn matches_node(spec: &PodSpec, node: &Node) -> bool {
     });
     selector
         .into_iter()
-        .all(|(key, value)| labels.get(key.as_str()) == Some(&value.as_str()))
+        .all(|(key, value)| label(node, key) == Some(value))
         && required.is_none_or(|required| {
             let terms = required.node_selector_terms.iter();
             terms.into_iter().any(|term| matches_term(term, node))
@@ -132,21 +133,24 @@ pub(crate) fn matches_node(spec: &PodSpec, node: &Node) -> bool {
 
 /// Returns whether a term selects a node. A term without requirements selects none.
 pub(super) fn matches_term(term: &NodeSelectorTerm, node: &Node) -> bool {
-    let labels = labels(node);
-    let fields = BTreeMap::from([("metadata.name", name(node))]);
     let of_labels = term.match_expressions.as_deref().unwrap_or_default();
     let of_fields = term.match_fields.as_deref().unwrap_or_default();
-    let all_meet = |requirements: &[k8s_openapi::api::core::v1::NodeSelectorRequirement],
-                    found: &BTreeMap<&str, &str>| {
-        requirements.iter().all(|one| {
-            let values = one.values.as_deref().unwrap_or_default();
-            let values: Vec<&str> = values.iter().map(String::as_str).collect();
-            meets(&one.operator, found.get(one.key.as_str()).copied(), &values)
-        })
-    };
+    let field = |key: &str| (key == "metadata.name").then(|| name(node));
     !(of_labels.is_empty() && of_fields.is_empty())
-        && all_meet(of_labels, &labels)
-        && all_meet(of_fields, &fields)
+        && all_meet(of_labels, |key| label(node, key))
+        && all_meet(of_fields, field)
+}
+
+/// Returns whether the values that are found meet all requirements.
+fn all_meet<'n>(
+    requirements: &[NodeSelectorRequirement],
+    found: impl Fn(&str) -> Option<&'n str>,
+) -> bool {
+    requirements.iter().all(|one| {
+        let values = one.values.as_deref().unwrap_or_default();
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
+        meets(&one.operator, found(&one.key), &values)
+    })
 }
 
 /// The name of a node.
@@ -154,11 +158,9 @@ pub(crate) fn name(node: &Node) -> &str {
     node.metadata.name.as_deref().unwrap_or_default()
 }
 
-fn labels(node: &Node) -> BTreeMap<&str, &str> {
-    let labels = node.metadata.labels.iter().flatten();
-    labels
-        .map(|(key, value)| (key.as_str(), value.as_str()))
-        .collect()
+fn label<'n>(node: &'n Node, key: &str) -> Option<&'n str> {
+    let labels = node.metadata.labels.as_ref()?;
+    labels.get(key).map(String::as_str)
 }
 
 #[cfg(test)]

@@ -181,9 +181,17 @@ fn here(told: &[Change], seen: &[Change], text: &str) -> String {
     text
 }
 
+/// The part of its second that the server's clock has reached.
+fn part_of_second(api: &TestServer) -> Duration {
+    let records = api.server().journal().records();
+    let first = records.first().expect("controllers list when they start");
+    let nanos = u64::try_from(first.time.subsec_nanosecond()).unwrap();
+    let now = Duration::from_nanos(nanos) + first.started.elapsed();
+    Duration::from_nanos(now.subsec_nanos().into())
+}
+
 /// Tells a story. Returns its steps with what was seen here, and refusals that differ.
 pub(super) async fn tell(story: &Story) -> (Vec<Vec<Change>>, Vec<String>) {
-    let phase = k8s_openapi::jiff::Timestamp::now().subsec_nanosecond();
     let names = ControllerName::ALL.into_iter();
     let names: Selection = names
         .filter(|name| *name != ControllerName::Kubelet)
@@ -195,8 +203,7 @@ pub(super) async fn tell(story: &Story) -> (Vec<Vec<Change>>, Vec<String>) {
         .with_selected_controllers(names);
     let api = api.await.unwrap();
     // Times of the API are whole seconds: each run begins at the same part of one.
-    let phase = Duration::from_nanos(u64::try_from(phase).unwrap());
-    tokio::time::sleep(Duration::from_millis(1_100) - phase).await;
+    tokio::time::sleep(Duration::from_millis(1_100) - part_of_second(&api)).await;
     let client = api.client();
     let keeper = Keeper::start(client.clone());
     if story.namespace != "default" {
