@@ -4,6 +4,7 @@
 //! upstream`.
 
 mod cluster;
+mod reach;
 mod suites;
 mod upstream;
 
