@@ -199,6 +199,32 @@ impl Kubectl {
         }
         Ok(output)
     }
+
+    /// Forwards a port (`pod/x :80`) until the process is dropped; returns the local port, too.
+    ///
+    /// # Errors
+    /// It does not listen in time.
+    pub async fn forward(&self, words: &str) -> Result<(Peer, u16), StageError> {
+        let at = format!("--kubeconfig={}", self.kubeconfig.display());
+        let words = ["port-forward", at.as_str()]
+            .into_iter()
+            .chain(words.split(' '));
+        let mut peer = Peer::start(&cache().join("bin/kubectl"), words)?;
+        let began = Instant::now();
+        loop {
+            peer.still_runs()?;
+            let log = peer.log();
+            let local = log.split_once("127.0.0.1:");
+            let local = local.and_then(|(_, rest)| rest.split_once(" ->"));
+            if let Some(port) = local.and_then(|(port, _)| port.parse().ok()) {
+                return Ok((peer, port));
+            }
+            if began.elapsed() > PATIENCE {
+                return Err(format!("no port is forwarded:\n{log}").into());
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
 }
 
 /// The text of a list under `e2e/peers/`.

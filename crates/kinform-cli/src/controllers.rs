@@ -18,8 +18,7 @@ pub(crate) async fn start(
         return Ok(None);
     };
     let client = |name: &str| {
-        // They may do everything: also with --rbac on a server without the roles of controllers.
-        let service = server.service_as(User::new(name).with_group("system:masters"));
+        let service = server.service_as(account(name));
         client_of(move |request| {
             let service = service.clone();
             async move { service.call(request).await }
@@ -27,6 +26,16 @@ pub(crate) async fn start(
     };
     let plane = ControlPlane::new(client, selection).map_err(failed)?;
     plane.start().await.map(Some).map_err(failed)
+}
+
+/// The user of a name. With --rbac, controllers have the rights of their roles. Those of a kubelet are
+/// decided by no role, and this server has no authorizer of nodes: it may do everything.
+fn account(name: &str) -> User {
+    let user = User::new(name);
+    match name.starts_with("system:node:") {
+        true => user.with_group("system:masters"),
+        false => user,
+    }
 }
 
 /// Ends the controllers.

@@ -32,7 +32,7 @@ const DONE: [&str; 8] = [
 ];
 
 /// Builds kwok, and writes the stages that it plays.
-fn kwok(home: &Path) -> Result<(PathBuf, PathBuf), StageError> {
+pub(crate) fn kwok(home: &Path) -> Result<(PathBuf, PathBuf), StageError> {
     let folder = module(KWOK.0, KWOK.1)?;
     let program = home.join("kwok");
     let to = program.display().to_string();
@@ -47,19 +47,25 @@ fn kwok(home: &Path) -> Result<(PathBuf, PathBuf), StageError> {
     Ok((program, config))
 }
 
-/// Starts kwok as the kubelet of all nodes.
-fn start_kwok((program, config): &(PathBuf, PathBuf), at: &Path) -> Result<Peer, StageError> {
+/// Starts kwok as the kubelet of all nodes. On a port, it is one that the nodes state.
+pub(crate) fn start_kwok(
+    (program, config): &(PathBuf, PathBuf),
+    at: &Path,
+    port: Option<u16>,
+) -> Result<Peer, StageError> {
     let flag = |name: &str, path: &Path| format!("--{name}={}", path.display());
-    Peer::start(
-        program,
-        [
-            flag("kubeconfig", at),
-            flag("config", config),
-            "--manage-all-nodes".to_owned(),
-            "--node-lease-duration-seconds=40".to_owned(),
-            "--server-address=127.0.0.1:0".to_owned(),
-        ],
-    )
+    let mut flags = vec![
+        flag("kubeconfig", at),
+        flag("config", config),
+        "--manage-all-nodes".to_owned(),
+        "--node-lease-duration-seconds=40".to_owned(),
+        format!("--server-address=127.0.0.1:{}", port.unwrap_or(0)),
+    ];
+    if let Some(port) = port {
+        flags.push("--node-ip=127.0.0.1".to_owned());
+        flags.push(format!("--node-port={port}"));
+    }
+    Peer::start(program, flags)
 }
 
 /// Starts the real controllers and the real scheduler.
@@ -132,7 +138,7 @@ fn real_controllers(
 ) -> Result<(), StageError> {
     let bin = build(&["controller-manager", "scheduler"])?;
     let mut peers: Vec<Peer> = start_controllers(&bin, at, credentials)?.into();
-    peers.push(start_kwok(kwok, at)?);
+    peers.push(start_kwok(kwok, at, None)?);
     let logs = |peers: &[Peer]| -> String {
         let logs = peers.iter().map(Peer::log);
         logs.collect::<Vec<_>>().join("\n")
@@ -184,7 +190,7 @@ fn kwok_is_the_kubelet_of_the_built_in_controllers() {
     let kwok = kwok(home.path()).unwrap();
     let serve = Serve::start(&["--kubelet=external", "--controllers"]);
     let ours = runtime().block_on(serve).unwrap();
-    let mut peer = start_kwok(&kwok, ours.kubeconfig()).unwrap();
+    let mut peer = start_kwok(&kwok, ours.kubeconfig(), None).unwrap();
     let kubectl = Kubectl::new(ours.kubeconfig()).unwrap();
     let steps = work(&kubectl);
     let steps = steps.unwrap_or_else(|error| panic!("{error}\n{}", peer.log()));

@@ -5,6 +5,7 @@
 
 mod cluster;
 mod programs;
+mod reach;
 mod suites;
 mod upstream;
 

@@ -27,7 +27,12 @@ pub(super) async fn start(server: &Server, selection: &Selection) -> Result<Runn
     started.map_err(|error| failed("start the controllers", &error))
 }
 
-/// The user of a name. It may do everything: a test's server need not have the roles of controllers.
+/// The user of a name. With authorization, controllers have the rights of their roles. Those of a
+/// kubelet are decided by no role, and this server has no authorizer of nodes: it may do everything.
 fn account(name: &str) -> User {
-    User::new(name).with_group("system:masters")
+    let user = User::new(name);
+    match name.starts_with("system:node:") {
+        true => user.with_group("system:masters"),
+        false => user,
+    }
 }

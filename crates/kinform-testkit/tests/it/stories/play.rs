@@ -200,6 +200,8 @@ pub(super) async fn tell(story: &Story) -> (Vec<Vec<Change>>, Vec<String>) {
         .in_process()
         .without_lag()
         .with(kinform_apiserver::Builder::with_kubelets)
+        // Controllers have the rights of upstream's roles alone.
+        .with(kinform_apiserver::Builder::rbac)
         .with_selected_controllers(names);
     let api = api.await.unwrap();
     // Times of the API are whole seconds: each run begins at the same part of one.
