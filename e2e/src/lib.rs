@@ -15,6 +15,7 @@ pub mod beats;
 pub mod conformance;
 mod dice;
 pub mod differential;
+pub mod fetched;
 pub mod ginkgo;
 pub mod invalid;
 pub mod kubectl;

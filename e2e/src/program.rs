@@ -89,6 +89,11 @@ fn source(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)
 }
 
+/// The name of a program: that of its folder.
+fn name_of(folder: &str) -> &str {
+    folder.rsplit('/').next().unwrap_or(folder)
+}
+
 impl Program {
     /// Builds the Go package of a folder under `e2e/`; `None`, with a message on stderr, where Go
     /// is missing.
@@ -138,6 +143,7 @@ impl Program {
             .status()
             .await;
         if !made.is_ok_and(|status| status.success()) {
+            let folder = name_of(folder);
             eprintln!("SKIPPED: {folder}: no Python with its venv module here");
             println!("RESULT | {folder} | both | skipped: no Python |");
             return Ok(None);
@@ -155,14 +161,52 @@ impl Program {
             .status()
             .await?;
         if !installed.success() {
+            let folder = name_of(folder);
             eprintln!("SKIPPED: {folder}: its packages cannot be installed: {installed}");
             println!("RESULT | {folder} | both | skipped: no packages |");
             return Ok(None);
         }
         Ok(Some(Self {
-            name: folder.to_owned(),
+            name: name_of(folder).to_owned(),
             path: python,
             arguments: vec![source(folder).join("main.py")],
+            _home: home,
+        }))
+    }
+
+    /// A JavaScript program of a folder under `e2e/`, with the packages of its `package.json`
+    /// installed into a directory of its own; `None`, with a message on stderr, where that is
+    /// impossible.
+    ///
+    /// # Errors
+    /// No directory can be made.
+    pub async fn node(folder: &str) -> Result<Option<Self>, StageError> {
+        let name = name_of(folder);
+        if !is_there("node", "--version") || !is_there("npm", "--version") {
+            eprintln!("SKIPPED: {name}: no Node.js with npm here");
+            println!("RESULT | {name} | both | skipped: no Node.js |");
+            return Ok(None);
+        }
+        let home = tempfile::tempdir()?;
+        for file in ["package.json", "main.mjs"] {
+            std::fs::copy(source(folder).join(file), home.path().join(file))?;
+        }
+        let installed = Command::new("npm")
+            .args(["install", "--silent", "--no-audit", "--no-fund"])
+            // Packages are code of others: none of it runs before the program does.
+            .arg("--ignore-scripts")
+            .current_dir(home.path())
+            .status()
+            .await?;
+        if !installed.success() {
+            eprintln!("SKIPPED: {name}: its packages cannot be installed: {installed}");
+            println!("RESULT | {name} | both | skipped: no packages |");
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            name: name.to_owned(),
+            path: PathBuf::from("node"),
+            arguments: vec![home.path().join("main.mjs")],
             _home: home,
         }))
     }

@@ -97,6 +97,13 @@ enum Only {
     /// The real controllers and scheduler, kwok, and controller-runtime's test suites on `kinform
     /// serve`. Opt-in: builds of some minutes.
     Peers,
+    /// Programs of others, each with a story: helm, operators, clients in other languages, on
+    /// `kinform serve --controllers`. Opt-in: builds of some minutes.
+    Programs {
+        /// Only those whose test has this in its path, such as `helm`.
+        #[arg(default_value = "")]
+        program: String,
+    },
     /// Kubernetes' own specs of its API on `kinform serve --controllers`. Opt-in: a build of some
     /// minutes, and half an hour.
     Upstream,
@@ -167,6 +174,13 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
         Some(Only::Rounds) => tests(root, "rounds::", &[], leave),
         Some(Only::Serve { pods }) => serve(root, *pods, leave),
         Some(Only::Peers) => peers(root, "cluster:: suites::", leave),
+        Some(Only::Programs { program }) => {
+            let filter = match program.as_str() {
+                "" => "programs::".to_owned(),
+                program => format!("programs::{program}"),
+            };
+            peers(root, &filter, leave)
+        }
         Some(Only::Upstream) => peers(root, "upstream::", leave),
         Some(Only::Differential {
             histories,

@@ -3,12 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use kinform_e2e::missing;
 use kinform_e2e::peers::{Kubectl, Peer, Serve, build, errors, go, is_like, list, module};
 use kinform_e2e::servers::Host;
 use kinform_testkit::checks::stage::StageError;
 
-use crate::runtime;
+use crate::{is_skipped, runtime};
 
 const KWOK: (&str, &str) = ("sigs.k8s.io/kwok", "v0.8.0");
 /// The stages of nodes and pods that kwok plays, of its own folder.
@@ -31,17 +30,6 @@ const DONE: [&str; 8] = [
      endpointslice -l kubernetes.io/service-name=web",
     "wait --timeout=90s -n work --for=jsonpath={.status.lastSuccessfulTime} cronjob/often",
 ];
-
-/// Returns whether a part must be skipped, having said so.
-fn is_skipped(what: &str) -> bool {
-    let missing = missing().join(", ");
-    if missing.is_empty() {
-        return false;
-    }
-    eprintln!("SKIPPED: {what}: to build and start it, {missing} is needed");
-    println!("RESULT | {what} | embedded | skipped: no {missing} |");
-    true
-}
 
 /// Builds kwok, and writes the stages that it plays.
 fn kwok(home: &Path) -> Result<(PathBuf, PathBuf), StageError> {
