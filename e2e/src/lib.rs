@@ -60,6 +60,8 @@ pub fn missing() -> Vec<&'static str> {
 pub struct Oracle {
     directory: PathBuf,
     ports: Ports,
+    /// More flags of the API server.
+    flags: &'static str,
     config: Config,
     proxy: Option<Proxy>,
     // Removes the directory at the end.
@@ -100,21 +102,29 @@ impl Oracle {
     /// # Errors
     /// It cannot be built or does not come up; the message has its output.
     pub async fn start() -> Result<Self, StageError> {
+        Self::start_with("").await
+    }
+
+    /// The same, with more flags of the API server, separated by spaces.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_with(flags: &'static str) -> Result<Self, StageError> {
         // A port that was free when it was looked up may be another server's a moment later.
         for _ in 1..MOST_STARTS {
-            match Self::start_once().await {
+            match Self::start_once(flags).await {
                 Err(error) => eprintln!("a server did not come up, once more: {error}"),
                 started => return started,
             }
         }
-        Self::start_once().await
+        Self::start_once(flags).await
     }
 
-    async fn start_once() -> Result<Self, StageError> {
+    async fn start_once(flags: &'static str) -> Result<Self, StageError> {
         let home = tempfile::tempdir()?;
         let (directory, ports) = (home.path().to_owned(), Ports::free()?);
-        if let Err(error) = up(&directory, ports) {
-            return Err(match script("down", &directory, ports) {
+        if let Err(error) = up(&directory, ports, flags) {
+            return Err(match script("down", &directory, ports, "") {
                 Ok(()) => error,
                 Err(down) => format!("{error}; and {down}").into(),
             });
@@ -123,6 +133,7 @@ impl Oracle {
         let mut oracle = Self {
             directory,
             ports,
+            flags,
             config,
             proxy: None,
             _home: home,
@@ -152,14 +163,14 @@ impl Oracle {
     /// # Errors
     /// It cannot be killed, or does not come up.
     pub async fn restart_server(&self) -> Result<(), StageError> {
-        let (directory, ports) = (self.directory.clone(), self.ports);
+        let (directory, ports, flags) = (self.directory.clone(), self.ports, self.flags);
         let restart = move || -> Result<(), StageError> {
             let id = std::fs::read_to_string(directory.join("apiserver.pid"))?;
             let killed = Command::new("kill").args(["-KILL", id.trim()]).status()?;
             if !killed.success() {
                 return Err(format!("the API server cannot be killed: {killed}").into());
             }
-            up(&directory, ports)
+            up(&directory, ports, flags)
         };
         tokio::task::spawn_blocking(restart).await?
     }
@@ -171,7 +182,7 @@ async fn config(directory: &Path) -> Result<Config, StageError> {
     Ok(Config::from_custom_kubeconfig(kubeconfig, &options).await?)
 }
 
-fn script(name: &str, directory: &Path, ports: Ports) -> Result<(), StageError> {
+fn script(name: &str, directory: &Path, ports: Ports, flags: &str) -> Result<(), StageError> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("oracle")
         .join(name);
@@ -180,6 +191,7 @@ fn script(name: &str, directory: &Path, ports: Ports) -> Result<(), StageError> 
         .arg(directory)
         .env("KAS_PORT", ports.server.to_string())
         .env("ETCD_PORT", ports.etcd.to_string())
+        .env("KAS_FLAGS", flags)
         // Its output is the kubeconfig's path; its children must not hold our output open.
         .stdout(std::process::Stdio::null())
         .status()?;
@@ -189,8 +201,8 @@ fn script(name: &str, directory: &Path, ports: Ports) -> Result<(), StageError> 
     Ok(())
 }
 
-fn up(directory: &Path, ports: Ports) -> Result<(), StageError> {
-    script("up", directory, ports)
+fn up(directory: &Path, ports: Ports, flags: &str) -> Result<(), StageError> {
+    script("up", directory, ports, flags)
 }
 
 impl Stage for Oracle {
@@ -204,10 +216,10 @@ impl Stage for Oracle {
 
     fn restart(&mut self, _: Loss) -> BoxFuture<'_, Result<(), StageError>> {
         Box::pin(async {
-            let (directory, ports) = (self.directory.clone(), self.ports);
+            let (directory, ports, flags) = (self.directory.clone(), self.ports, self.flags);
             let restart = move || {
-                script("down", &directory, ports)?;
-                up(&directory, ports)
+                script("down", &directory, ports, "")?;
+                up(&directory, ports, flags)
             };
             tokio::task::spawn_blocking(restart).await?
         })
@@ -218,6 +230,6 @@ impl Drop for Oracle {
     fn drop(&mut self) {
         // A failure cannot be reported here; the scripts end the processes that they started, by
         // id.
-        let _ = script("down", &self.directory, self.ports);
+        let _ = script("down", &self.directory, self.ports, "");
     }
 }

@@ -235,7 +235,7 @@ async fn measure(args: &MeasureArgs, kind: &str) -> Result<Measurement, Failure>
     };
     let informer = select.build();
     let mut reports = informer.reports();
-    let before = process::live_bytes();
+    let (before, peak) = (process::live_bytes(), process::Peak::watch());
     let cpu_before = process::usage().cpu;
     let started = Instant::now();
     factory.start().map_err(failure)?;
@@ -249,7 +249,7 @@ async fn measure(args: &MeasureArgs, kind: &str) -> Result<Measurement, Failure>
     }
     let sync_seconds = started.elapsed().as_secs_f64();
     let usage = process::usage();
-    let (live, peak) = (process::live_bytes(), process::peak_bytes());
+    let (live, peak) = (process::live_bytes(), peak.bytes());
     let cache_bytes = live.saturating_sub(before);
     let stats = informer.stats();
     let mode = mode_used(args.mode, &mut reports);

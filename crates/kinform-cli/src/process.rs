@@ -6,6 +6,9 @@
 //!
 //! Resident memory is read from `/proc` on Linux; elsewhere it is the peak.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use mimalloc::MiMalloc;
@@ -16,6 +19,9 @@ use nix::sys::resource::{UsageWho, getrusage};
 /// decode a cache.
 #[global_allocator]
 static ALLOCATOR: cap::Cap<MiMalloc> = cap::Cap::new(MiMalloc, usize::MAX);
+
+/// The time between two looks at the allocated bytes.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// The usage of the process up to now.
 #[derive(Debug, Clone, Copy)]
@@ -58,9 +64,35 @@ pub(crate) fn live_bytes() -> u64 {
     ALLOCATOR.allocated() as u64
 }
 
-/// The peak of allocated bytes.
-pub(crate) fn peak_bytes() -> u64 {
-    ALLOCATOR.max_allocated() as u64
+/// The peak of allocated bytes while it is held, as a thread of its own sees it.
+#[derive(Debug)]
+pub(crate) struct Peak {
+    most: Arc<AtomicU64>,
+    /// The thread ends when this is dropped.
+    _watched: Sender<()>,
+}
+
+impl Peak {
+    /// Begins to look every millisecond. A count at each allocation would slow down all threads.
+    pub(crate) fn watch() -> Self {
+        let most = Arc::<AtomicU64>::default();
+        let (watched, ended) = mpsc::channel();
+        let seen = Arc::clone(&most);
+        std::thread::spawn(move || {
+            while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                seen.fetch_max(live_bytes(), Ordering::Relaxed);
+            }
+        });
+        Self {
+            most,
+            _watched: watched,
+        }
+    }
+
+    /// The most bytes that were allocated at once so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.most.load(Ordering::Relaxed).max(live_bytes())
+    }
 }
 
 fn resident() -> Option<u64> {
@@ -78,11 +110,11 @@ mod tests {
 
     #[test]
     fn usage_is_of_this_process() {
-        let before = live_bytes();
+        let (before, peak) = (live_bytes(), Peak::watch());
         // Far more than other tests of this process may free meanwhile.
         let held = vec![1_u8; 64 << 20];
         assert!(live_bytes() >= before + held.len() as u64 / 2);
-        assert!(peak_bytes() >= held.len() as u64);
+        assert!(peak.bytes() >= held.len() as u64);
         let usage = usage();
         assert!(usage.rss_bytes > 1 << 20, "{usage:?}");
         assert!(usage.peak_rss_bytes >= usage.rss_bytes / 2, "{usage:?}");

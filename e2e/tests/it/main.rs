@@ -3,6 +3,7 @@
 mod bundle;
 mod clients;
 mod conformance;
+mod coordinated;
 mod deploy;
 mod differential;
 mod election;

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A policy is refused only for what is wrong with every kind. A field that the objects of one kind do
-//! not have fails when such an object is judged; here its author is told before. Rules with `*` name no
+//! not have fails when such an object is judged; here the status names it before. Rules with `*` name no
 //! kind.
 //!
 //! It is the work of a controller, so it is done where namespaces have their content, too.
@@ -14,7 +14,7 @@
 //!
 //! Upstream: `kubernetes:pkg/controller/validatingadmissionpolicystatus`,
 //! `kubernetes/apiserver:pkg/admission/plugin/policy/validating/typechecking.go`. Difference: of an
-//! expression the first mistake is told, there all.
+//! expression the status has the first mistake, there all.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -147,7 +147,7 @@ fn environment<'a>(object: &Type<'a>, params: Option<&Type<'a>>, spec: &Value) -
     }
     for variable in items(&spec["variables"]) {
         let compiled = environment.compile(text(variable, &["expression"]));
-        // Its mistake is told by the policies that are refused, or by nobody, as upstream.
+        // A policy with such a variable is refused, or nobody names the mistake, as upstream.
         let of = compiled.map_or(Type::Dynamic, |(_, of)| of);
         environment.declare(text(variable, &["name"]), of);
     }

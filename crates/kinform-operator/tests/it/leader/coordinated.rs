@@ -9,14 +9,16 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::coordination::v1beta1::LeaseCandidate as Stored;
 use kinform::env::wall_clock;
+use kinform::{GroupResource, Status};
+use kinform_apiserver::FaultRule;
 use kinform_operator::leader::{EndReason, LeaseCandidate};
 use kinform_operator::{Operator, When};
-use kinform_testkit::{Link, Network, ProxyMode, TestServer};
+use kinform_testkit::{Fault, Link, Network, ProxyMode, TestServer};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{AT_ONCE, Replica, edit, election, lease, sees_leader, server, taking};
-use crate::support::{electing, settings};
+use super::{AT_ONCE, Replica, edit, election, lease, sees_leader, server, taking, until};
+use crate::support::{Log, electing, settings};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -260,6 +262,44 @@ async fn a_candidate_that_was_deleted_is_made_again_and_a_stop_deletes_it() {
     tokio::time::sleep(600 * SECOND).await;
     let later = candidate(&api, "b").await;
     assert_eq!(left.spec.renew_time, later.spec.renew_time);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_group_or_without_rights_one_line_says_what_to_do_and_it_is_tried_again() {
+    let log = Log::default();
+    let _guard = log.listen();
+    let plain = server().await;
+    let a = replica(&plain, "a");
+    let gate = [
+        "WARN",
+        "LeaseCandidate",
+        "--feature-gates=CoordinatedLeaderElection=true",
+    ];
+    until(|| log.has(&gate)).await;
+    tokio::time::sleep(600 * SECOND).await;
+    assert_eq!(log.count(&gate), 1);
+    assert!(a.leadership.term().is_none());
+    drop(a);
+
+    let api = coordinated_server().await;
+    let candidates = GroupResource::new("coordination.k8s.io", "leasecandidates");
+    let forbidden = Status::forbidden(&candidates, "b", "no rights");
+    let rule = FaultRule::new(Fault::Reply(forbidden)).on_resource("leasecandidates");
+    api.server().faults().inject(rule.always());
+    let b = replica(&api, "b");
+    let rights = [
+        "WARN",
+        "create, get, update, watch and delete on leasecandidates",
+        "default",
+    ];
+    until(|| log.has(&rights)).await;
+    tokio::time::sleep(600 * SECOND).await;
+    // Of the write, and of the watch.
+    assert_eq!(log.count(&rights), 2, "{}", log.text());
+    assert_eq!(b.leadership.check(), Ok(()));
+    api.server().faults().clear();
+    tokio::time::sleep(120 * SECOND).await;
+    candidate(&api, "b").await;
 }
 
 #[tokio::test(start_paused = true)]
