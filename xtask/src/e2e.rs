@@ -94,8 +94,8 @@ enum Only {
         #[arg(long, default_value_t = 10_000)]
         pods: u64,
     },
-    /// The real controllers and scheduler, kwok, and controller-runtime's test suites on `kinform
-    /// serve`. Opt-in: builds of some minutes.
+    /// The real controllers and scheduler, kwok and kubectl's way into its pods, and
+    /// controller-runtime's test suites on `kinform serve`. Opt-in: builds of some minutes.
     Peers,
     /// Programs of others, each with a story: helm, operators, clients in other languages, on
     /// `kinform serve --controllers`. Opt-in: builds of some minutes.
@@ -173,7 +173,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
         Some(Only::Rights) => tests(root, "rights::", &[], leave),
         Some(Only::Rounds) => tests(root, "rounds::", &[], leave),
         Some(Only::Serve { pods }) => serve(root, *pods, leave),
-        Some(Only::Peers) => peers(root, "cluster:: suites::", leave),
+        Some(Only::Peers) => peers(root, "cluster:: reach:: suites::", leave),
         Some(Only::Programs { program }) => {
             let filter = match program.as_str() {
                 "" => "programs::".to_owned(),

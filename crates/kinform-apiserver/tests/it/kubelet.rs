@@ -7,12 +7,13 @@
 use std::sync::{Arc, Mutex};
 
 use rcgen::{CertificateParams, KeyPair};
-use rustls::pki_types::PrivateKeyDer;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
+
+use crate::tls;
 
 const SWITCHED: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\
     Upgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: v4.channel.k8s.io\r\nX-Other: x\r\n\r\nhello ";
@@ -64,15 +65,7 @@ fn acceptor() -> TlsAcceptor {
     let key = KeyPair::generate().unwrap();
     let params = CertificateParams::new(vec!["elsewhere.example.com".to_owned()]).unwrap();
     let certificate = params.self_signed(&key).unwrap();
-    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], key)
-        .unwrap();
-    TlsAcceptor::from(Arc::new(config))
+    tls::acceptor(&certificate, &key)
 }
 
 async fn serve(

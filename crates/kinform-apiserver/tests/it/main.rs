@@ -29,6 +29,7 @@ mod refusals;
 mod rights;
 mod semantics;
 mod sockets;
+mod tls;
 mod warnings;
 mod watch;
 mod webhooks;

@@ -12,6 +12,7 @@ use std::collections::{HashMap, HashSet};
 
 use k8s_openapi::api::core::v1::{Node, Pod, PodAffinityTerm, WeightedPodAffinityTerm};
 
+use super::fit::label;
 use super::neighbours::{Caches, Neighbour, Seen, averse, covers};
 
 const NOT_NEAR: &str = "node(s) didn't match pod affinity rules";
@@ -163,9 +164,4 @@ impl Attraction {
 
 fn place(node: &Node, key: &str) -> Option<Place> {
     Some((key.to_owned(), label(node, key)?.clone()))
-}
-
-/// The label of a node.
-pub(super) fn label<'n>(node: &'n Node, key: &str) -> Option<&'n String> {
-    node.metadata.labels.as_ref()?.get(key)
 }

@@ -21,8 +21,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use kinform::ObjectKey;
 use serde_json::Value;
 
-use super::affinity::label;
-use super::fit::{matches_term, name as name_of};
+use super::fit::{label, matches_term, name as name_of};
 use crate::json::{annotation, is_terminating, name, text};
 use crate::pods::claims_of;
 use crate::quantity::milli;

@@ -137,7 +137,7 @@ pub(super) fn matches_term(term: &NodeSelectorTerm, node: &Node) -> bool {
     let of_fields = term.match_fields.as_deref().unwrap_or_default();
     let field = |key: &str| (key == "metadata.name").then(|| name(node));
     !(of_labels.is_empty() && of_fields.is_empty())
-        && all_meet(of_labels, |key| label(node, key))
+        && all_meet(of_labels, |key| label(node, key).map(String::as_str))
         && all_meet(of_fields, field)
 }
 
@@ -158,9 +158,9 @@ pub(crate) fn name(node: &Node) -> &str {
     node.metadata.name.as_deref().unwrap_or_default()
 }
 
-fn label<'n>(node: &'n Node, key: &str) -> Option<&'n str> {
-    let labels = node.metadata.labels.as_ref()?;
-    labels.get(key).map(String::as_str)
+/// The value of a label of a node.
+pub(super) fn label<'n>(node: &'n Node, key: &str) -> Option<&'n String> {
+    node.metadata.labels.as_ref()?.get(key)
 }
 
 #[cfg(test)]

@@ -13,8 +13,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod, PodSpec, TopologySpreadConstraint};
 
-use super::affinity::label;
-use super::fit::{matches_node, name, taints, tolerates};
+use super::fit::{label, matches_node, name, taints, tolerates};
 use super::neighbours::{Neighbour, Seen};
 use crate::selector;
 

@@ -135,10 +135,10 @@ impl LeaderElection {
     /// [`Leadership::idle`] was called and the request timeout and the margin have passed: 3 s by
     /// default.
     ///
-    /// Either all replicas are coordinated, or not one of them. The account needs create, get, update, watch and
-    /// delete on `leasecandidates`, too. The server needs the feature gate
+    /// All replicas must be coordinated alike. The account needs create, get, update, watch
+    /// and delete on `leasecandidates`, too. The server needs the feature gate
     /// `CoordinatedLeaderElection` and `--runtime-config=coordination.k8s.io/v1beta1=true`. Where
-    /// either is missing, a line of the log says so, and it is tried again.
+    /// either is missing, the log has one line about it, and requests are tried again.
     ///
     /// The control plane compares `renewTime` with its own time of day: the clocks of both must differ
     /// by less than the margin, or the writes need [`hard_fence`](Self::hard_fence).

@@ -20,7 +20,8 @@
 //!    candidate again.
 //!
 //! In a coordinated election a control plane chooses among [`LeaseCandidate`]s: see
-//! [`LeaderElection::coordinated`]. With a hard fence the server looks, too: see [`LeaderElection::hard_fence`].
+//! [`LeaderElection::coordinated`]. With a hard fence the server looks, too: see
+//! [`LeaderElection::hard_fence`].
 //!
 //! An orderly stop joins the work first, then calls [`Leadership::stop`], which releases the lease.
 //!

@@ -19,11 +19,12 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SanType};
-use rustls::pki_types::PrivateKeyDer;
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
+
+use crate::tls;
 
 /// A running webhook server; it stops when it is dropped.
 pub(super) struct Hook {
@@ -101,15 +102,7 @@ fn acceptor(authority: &CertifiedIssuer<'static, KeyPair>) -> TlsAcceptor {
     params.subject_alt_names.push(address);
     let key = KeyPair::generate().unwrap();
     let certificate = params.signed_by(&key, authority).unwrap();
-    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], key)
-        .unwrap();
-    TlsAcceptor::from(Arc::new(config))
+    tls::acceptor(&certificate, &key)
 }
 
 async fn serve(listener: TcpListener, acceptor: TlsAcceptor, script: Arc<Script>) {
