@@ -50,6 +50,8 @@ pub mod names;
 mod options;
 mod quote;
 mod resource;
+#[doc(hidden)]
+pub mod simulated;
 mod status;
 mod version;
 

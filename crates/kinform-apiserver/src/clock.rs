@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! sockets ──▶ Clock::wall ──▶ the system's time
-//! in process ──▶ Clock::in_process ──▶ the system's time at the start + tokio's time since
+//! in process ──▶ Clock::in_process ──▶ a time, or the system's, at the start + tokio's time since
 //! ```
 //!
 //! A server in the caller's process runs under the caller's runtime. If that runtime has paused its
@@ -29,11 +29,11 @@ impl Clock {
         Self::Wall
     }
 
-    /// Returns a clock that starts at the system's time and advances with tokio's, which may be
-    /// paused.
-    pub(crate) fn in_process() -> Self {
+    /// Returns a clock that starts at a time, by default the system's, and advances with tokio's,
+    /// which may be paused.
+    pub(crate) fn in_process(start: Option<Timestamp>) -> Self {
         Self::Tokio {
-            start: Timestamp::now(),
+            start: start.unwrap_or_else(Timestamp::now),
             since: Instant::now(),
         }
     }
@@ -64,11 +64,17 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_clock_in_process_goes_with_paused_time() {
-        let clock = Clock::in_process();
+        let clock = Clock::in_process(None);
         let before = clock.now();
         assert_eq!(clock.now(), before, "it stands still");
         tokio::time::advance(Duration::from_secs(3600)).await;
         assert_eq!(clock.now(), before + SignedDuration::from_hours(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_in_process_starts_when_it_is_told() {
+        let start: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+        assert_eq!(Clock::in_process(Some(start)).now(), start);
     }
 
     #[test]

@@ -58,6 +58,7 @@ mod object;
 mod openapi;
 mod ownership;
 mod protobuf;
+mod random;
 mod read;
 mod resource;
 mod schema;

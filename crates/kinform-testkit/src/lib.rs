@@ -10,6 +10,7 @@
 //! | say exactly what a server answers, and when | [`scripted()`], [`ScriptedSource`], [`Script`] |
 //! | cut, refuse and stall connections | [`Link`] in process, [`Proxy`] over sockets, [`Network`] |
 //! | have the embedded server refuse or lag | [`Fault`], by [`TestServer::server`] |
+//! | find out whether a controller survives crashes, stale caches and lost replies | [`simulate()`] |
 
 #[doc(hidden)]
 pub mod checks;
@@ -18,6 +19,7 @@ mod link;
 mod proxy;
 mod scripted;
 pub mod server;
+pub mod simulate;
 
 #[doc(no_inline)]
 pub use kinform::{Handlers, Notification, ResourceInfo, SourceError, source::ListerWatcher};
@@ -32,3 +34,4 @@ pub use crate::link::Link;
 pub use crate::proxy::Proxy;
 pub use crate::scripted::{Ask, Request, Script, ScriptedSource, Sending, scripted, status_error};
 pub use crate::server::{Loss, Operator, Starting, TestError, TestObject, TestServer};
+pub use crate::simulate::{Simulation, simulate};

@@ -41,7 +41,7 @@ struct Inner {
     random: Mutex<SmallRng>,
 }
 
-type ReplyBody = StreamBody<BoxStream<'static, io::Result<Frame<Bytes>>>>;
+pub(crate) type ReplyBody = StreamBody<BoxStream<'static, io::Result<Frame<Bytes>>>>;
 
 impl Link {
     /// A network to `service`; `seed` decides where bodies are split.
@@ -74,7 +74,11 @@ impl Link {
         Client::new(service, "default")
     }
 
-    async fn call(self, request: Request<RequestBody>) -> io::Result<Response<ReplyBody>> {
+    /// Sends one request.
+    pub(crate) async fn call(
+        self,
+        request: Request<RequestBody>,
+    ) -> io::Result<Response<ReplyBody>> {
         let mut follower = self.0.control.follow();
         let mut cut = follower.clone();
         let answer = async {
@@ -148,7 +152,7 @@ impl Network for Link {
     }
 }
 
-fn reset() -> io::Error {
+pub(crate) fn reset() -> io::Error {
     io::ErrorKind::ConnectionReset.into()
 }
 

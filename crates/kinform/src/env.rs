@@ -28,9 +28,12 @@ pub struct Env {
 }
 
 impl Env {
-    /// The real clocks and system randomness.
+    /// The real clocks and system randomness; on a thread that simulates, the numbers of its seed.
     pub fn system() -> Self {
-        Self::with(SmallRng::from_os_rng())
+        match kinform_api::simulated::next() {
+            Some(seed) => Self::seeded(seed),
+            None => Self::with(SmallRng::from_os_rng()),
+        }
     }
 
     /// The runtime's clock (which tests can pause) and a reproducible sequence of random numbers.

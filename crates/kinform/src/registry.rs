@@ -15,7 +15,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::hash::{Hash, Hasher};
+use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, Weak};
 
@@ -32,13 +32,17 @@ use crate::sync::lock;
 pub(crate) type Sources =
     dyn Fn(ResourceInfo, Representation) -> Arc<dyn ListerWatcher> + Send + Sync;
 
+/// Watches by identity. The hasher has fixed keys, so that a factory starts its informers in the same
+/// order in each run of a simulation; identities are the program's own, not a server's.
+pub(crate) type Cores = HashMap<Identity, Arc<Core>, BuildHasherDefault<DefaultHasher>>;
+
 /// The watches of a factory, and the parts to make them.
 pub(crate) struct Registry {
     pub(crate) sources: Box<Sources>,
     pub(crate) env: Env,
     pub(crate) options: Options,
     pub(crate) tasks: Tasks,
-    pub(crate) cores: Mutex<HashMap<Identity, Arc<Core>>>,
+    pub(crate) cores: Mutex<Cores>,
 }
 
 /// The properties by which two watches are the same.

@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 
 use super::{User, same};
 use crate::object::{metadata, text};
+use crate::random;
 use crate::storage::Store;
 
 /// The issuer of the tokens, and their audience if the request names no other.
@@ -125,7 +126,7 @@ impl Signer {
             "iat": from,
             "nbf": from,
             "iss": AUDIENCE,
-            "jti": uuid::Uuid::new_v4().to_string(),
+            "jti": random::uid(),
             "sub": format!("system:serviceaccount:{}:{}", claim.namespace, claim.name),
         });
         payload[PRIVATE] = private;

@@ -11,6 +11,7 @@ use crate::budget::Meter;
 use crate::object::metadata;
 use crate::object::part::Part;
 use crate::ownership::{self, Writer};
+use crate::random;
 use crate::resource::ResourceInfo;
 use crate::state::State;
 use crate::storage::{Draft, Expect, Stored};
@@ -52,7 +53,7 @@ pub(super) fn put(
 /// Gives a new object its identity.
 fn begin(object: &mut Value, now: Timestamp) {
     let members = metadata::of(object);
-    let uid = uuid::Uuid::new_v4().to_string();
+    let uid = random::uid();
     members.insert("uid".to_owned(), uid.into());
     members.insert("creationTimestamp".to_owned(), metadata::time(now));
 }

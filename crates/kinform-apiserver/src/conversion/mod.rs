@@ -29,13 +29,13 @@ use std::time::Duration;
 
 use kinform_api::Status;
 use serde_json::Value;
-use uuid::Uuid;
 
 pub(crate) use self::fill::mirror;
 use self::review::Request;
 use crate::budget::{Meter, OBJECT, encoded_size, too_large};
 use crate::hooks::Endpoint;
 use crate::object::metadata;
+use crate::random;
 use crate::resource::{Conversion, ResourceInfo, Shape, StoredVersions};
 use crate::schema::convert as schemas;
 use crate::state::State;
@@ -294,7 +294,7 @@ async fn convert(
         object["apiVersion"] = Value::from(from.as_str());
         object["kind"] = Value::from(resource.kind.as_str());
     }
-    let uid = Uuid::new_v4().to_string();
+    let uid = random::uid();
     let request = Request {
         uid: &uid,
         review,

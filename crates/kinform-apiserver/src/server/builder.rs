@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -52,6 +53,7 @@ pub struct Builder {
     history: HistoryLimits,
     limits: Limits,
     lag: Option<WatchLag>,
+    start: Option<Timestamp>,
     listener: Option<Listener>,
     has_admin_path: bool,
     state: Option<Stopped>,
@@ -92,6 +94,7 @@ impl Default for Builder {
             history: HistoryLimits::default(),
             limits: Limits::default(),
             lag: None,
+            start: None,
             listener: None,
             has_admin_path: false,
             state: None,
@@ -163,6 +166,13 @@ impl Builder {
     /// Delays watches a little, so that reads through caches may be stale as on a real cluster.
     pub fn watch_lag(mut self, lag: WatchLag) -> Self {
         self.lag = Some(lag);
+        self
+    }
+
+    /// Sets the time at which a server in process starts; default: the system's time. A server
+    /// behind sockets follows the system's time, whatever is set here.
+    pub fn start_time(mut self, start: Timestamp) -> Self {
+        self.start = Some(start);
         self
     }
 
@@ -377,7 +387,7 @@ impl Builder {
     fn assemble(self, identity: Identity, address: Option<SocketAddr>) -> Server {
         let clock = match address {
             Some(_) => Clock::wall(),
-            None => Clock::in_process(),
+            None => Clock::in_process(self.start),
         };
         if let Some(folder) = &self.data_dir {
             folder.store.set_limits(self.history);

@@ -305,9 +305,14 @@ impl Server {
 
     /// Freezes the state that watches and possibly stale reads see.
     pub fn lag(&self) {
-        self.state
-            .faults
-            .set_replica(Some(self.state.store.revision()));
+        self.lag_at(self.state.store.revision());
+    }
+
+    /// Freezes the state that watches and possibly stale reads see at a past revision: clients that
+    /// connect now reach a replica that is behind what they have seen. A revision below the history
+    /// is as the present to lists.
+    pub fn lag_at(&self, revision: u64) {
+        self.state.faults.set_replica(Some(revision));
     }
 
     /// The lagging replica reaches the present.

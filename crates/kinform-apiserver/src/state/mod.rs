@@ -52,6 +52,7 @@ use crate::fault::Faults;
 use crate::hooks::Hooks;
 use crate::journal::Journal;
 use crate::kubelets::Kubelets;
+use crate::random;
 use crate::resource::Registry;
 use crate::storage::{Shelf, Store, View};
 
@@ -155,7 +156,7 @@ impl State {
     /// Duration of a watch.
     pub(crate) fn watch_timeout(&self, asked_seconds: u64) -> Duration {
         match asked_seconds {
-            0 => WATCH_TIMEOUT.mul_f64(1.0 + rand::random::<f64>()),
+            0 => WATCH_TIMEOUT.mul_f64(1.0 + random::share()),
             asked => Duration::from_secs(asked.min(LONGEST_WATCH)),
         }
     }

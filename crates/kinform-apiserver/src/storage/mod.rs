@@ -312,6 +312,19 @@ impl Store {
         Since::Events(events, upto)
     }
 
+    /// Returns the changes after a revision, in order, each with the name of its shelf, and the
+    /// revision up to which they are complete; `None` if the history does not reach back so far.
+    /// A store with a disk may still lose the last of them.
+    #[must_use]
+    pub fn changes_after(&self, revision: u64) -> Option<(Vec<(Arc<str>, Event)>, u64)> {
+        let Since::Events(events, upto) = self.since(LogPlace::after(revision)) else {
+            return None;
+        };
+        let inner = self.lock();
+        let named = |(shelf, event): (Shelf, Event)| (inner.all[shelf.0].name.clone(), event);
+        Some((events.into_iter().map(named).collect(), upto.revision))
+    }
+
     /// Events of a shelf after a cursor, up to `limits.ceiling`, at most `limits.events`, and no
     /// further one once their objects have `limits.bytes`.
     pub(crate) fn poll(&self, shelf: Shelf, after: u64, limits: PollLimits) -> Polled {

@@ -19,6 +19,7 @@ use crate::http::route::Target;
 use crate::object::metadata;
 use crate::object::part::Part;
 use crate::ownership::scale;
+use crate::random;
 use crate::state::State;
 use crate::storage::{Draft, Expect, Stored};
 use crate::write::commit::Written;
@@ -54,8 +55,8 @@ impl Write<'_> {
     /// Generated values for an attempt that writes. For services, all services are read.
     pub(crate) fn fresh(&self) -> Fresh {
         Fresh {
-            uid: uuid::Uuid::new_v4().to_string(),
-            suffix: names::random_suffix(rand::random()),
+            uid: random::uid(),
+            suffix: names::random_suffix(random::suffix()),
             versions: self.target.resource.conversion().map(|_| Arc::default()),
             taken: self.taken(),
         }
@@ -69,7 +70,7 @@ impl Write<'_> {
         }
         let view = self.state.store.view(resource.shelf);
         let services = view.snapshot.iter().map(|service| service.value());
-        Taken::of(services, rand::random())
+        Taken::of(services, (random::number() >> 32) as u32)
     }
 
     pub(crate) fn name(&self) -> &str {

@@ -13,7 +13,7 @@ use kinform_controlplane::{ControlPlane, Running, Selection, client_of};
 use super::{TestError, failed};
 
 /// Starts controllers, and waits until their caches are filled.
-pub(super) async fn start(server: &Server, selection: &Selection) -> Result<Running, TestError> {
+pub(crate) async fn start(server: &Server, selection: &Selection) -> Result<Running, TestError> {
     let client = |name: &str| {
         let service = server.service_as(account(name));
         client_of(move |request| {

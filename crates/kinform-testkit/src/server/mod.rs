@@ -67,6 +67,8 @@ use kube_core::{ClusterResourceScope, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+#[cfg(feature = "controllers")]
+pub(crate) use self::controllers::start as start_controllers;
 pub use self::operator::Operator;
 pub use self::starting::Starting;
 use crate::control::Network;
@@ -416,7 +418,7 @@ fn failed(what: &str, error: &dyn fmt::Display) -> TestError {
     TestError(format!("{what}: {error}"))
 }
 
-fn path_of<K: TestObject>(key: &str) -> Result<String, TestError>
+pub(crate) fn path_of<K: TestObject>(key: &str) -> Result<String, TestError>
 where
     K::DynamicType: Default,
 {
@@ -424,7 +426,7 @@ where
     Ok(path::<K>(key.namespace(), Some(key.name())))
 }
 
-fn path<K: TestObject>(namespace: Option<&str>, name: Option<&str>) -> String
+pub(crate) fn path<K: TestObject>(namespace: Option<&str>, name: Option<&str>) -> String
 where
     K::DynamicType: Default,
 {

@@ -333,6 +333,8 @@ async fn a_replication_controller_keeps_and_adopts_its_pods() {
         .create(&PostParams::default(), &orphan)
         .await
         .unwrap();
+    // Until every cache has it: a controller that has not heard of it creates a third pod.
+    tokio::time::sleep(Duration::from_secs(1)).await;
     let set = json!({"metadata": {"name": "old", "namespace": "default"}, "spec": {
         "replicas": 3, "selector": labels,
         "template": {"metadata": {"labels": labels},

@@ -14,5 +14,6 @@ mod rounds;
 mod scheduling;
 mod server;
 mod sets;
+mod simulate;
 mod stories;
 mod story;

@@ -19,6 +19,7 @@ use super::forbidden;
 use crate::admission::{Objects, Question};
 use crate::builtin::names::random_suffix;
 use crate::object::text;
+use crate::random;
 use crate::storage::Stored;
 
 const DEFAULT: &str = "default";
@@ -177,7 +178,7 @@ fn mount_token(pod: &mut Value) {
     let known = known.map(str::to_owned);
     let name = match &known {
         Some(name) => name.clone(),
-        None => format!("{VOLUME}{}", random_suffix(rand::random())),
+        None => format!("{VOLUME}{}", random_suffix(random::suffix())),
     };
     let mut is_needed = false;
     for place in ["initContainers", "containers"] {

@@ -27,7 +27,6 @@ use bytes::Bytes;
 use futures::stream::{FuturesUnordered, StreamExt};
 use kinform_api::Status;
 use serde_json::Value;
-use uuid::Uuid;
 
 use self::configuration::{Failure, Reinvocation, Webhook, Webhooks};
 use self::review::{Answer, Patch, Phase, Verdict};
@@ -35,6 +34,7 @@ use super::matching::{Asked, Match, version};
 use super::round::Round;
 use super::{Objects, Operation, Question};
 use crate::object::json_patch::{self, Misfit};
+use crate::random;
 use crate::resource::ResourceInfo;
 use crate::state::State;
 
@@ -174,7 +174,7 @@ async fn ask(
     matched: &Match,
     objects: Objects<'_>,
 ) -> Result<Option<Answer>, Box<Status>> {
-    let uid = Uuid::new_v4().to_string();
+    let uid = random::uid();
     let version = (webhook.version, uid.as_str());
     let body: Bytes = review::request(question, version, &matched.resource, objects);
     let state = question.state;

@@ -28,6 +28,7 @@ use crate::builtin::strategy::count_generation;
 use crate::object::part::Part;
 use crate::object::{metadata, typed};
 use crate::ownership::{self, Force, Writer};
+use crate::random;
 use crate::resource::rules::Generation;
 use crate::resource::{Found, Registry, Shape};
 use crate::storage::{Draft, Expect, Store};
@@ -143,7 +144,7 @@ fn new<'a>(by: &impl Fn(&'a str) -> Writer<'a>, initial: Initial) -> Value {
     }
     merge(&mut object, initial.unowned);
     let members = metadata::of(&mut object);
-    let uid = uuid::Uuid::new_v4().to_string();
+    let uid = random::uid();
     members.insert("uid".to_owned(), Value::from(uid));
     members.insert("creationTimestamp".to_owned(), metadata::time(writer.now));
     if resource.rules.generation != Generation::Absent {

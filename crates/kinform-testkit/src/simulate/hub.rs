@@ -1,0 +1,160 @@
+//! The state that all wires of a run share: the trace, the plan's counters, the way to the server.
+//!
+//! ```text
+//! Wire of each process ──write, notification──▶ Hub { counts, plan } ──▶ Mishap now? Order to the run
+//! ```
+//!
+//! Every number is drawn from one seeded sequence, in the order in which one thread asks.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kinform_apiserver::{Service, Store};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use tokio::sync::mpsc;
+
+use super::plan::{Extent, Mishap, Plan, When};
+use super::trace::{Trace, Who};
+
+/// The longest delay of a request or a notification in a run without other faults.
+const DELAY: Duration = Duration::from_millis(4);
+
+/// A request of a wire to the run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Order {
+    /// A process has met this, and cannot go on by itself.
+    Meet(usize, Mishap),
+    /// A write of a process was answered: look at the server.
+    Look,
+}
+
+/// The state that all wires share.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    trace: Mutex<Trace>,
+    plan: Plan,
+    dice: Mutex<SmallRng>,
+    extent: Mutex<Extent>,
+    orders: mpsc::UnboundedSender<Order>,
+    server: Mutex<Option<(Service, Arc<Store>)>>,
+    /// Requests of operators that are neither watches nor traffic of leases and events.
+    requests: AtomicU64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic under one of these locks ends the run: its state is no longer read.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Hub {
+    /// The hub of a plan; the receiver gets its orders.
+    pub(crate) fn new(plan: Plan) -> (Arc<Self>, mpsc::UnboundedReceiver<Order>) {
+        let (orders, received) = mpsc::unbounded_channel();
+        let hub = Self {
+            trace: Mutex::new(Trace::new()),
+            dice: Mutex::new(SmallRng::seed_from_u64(plan.seed)),
+            plan,
+            extent: Mutex::default(),
+            orders,
+            server: Mutex::default(),
+            requests: AtomicU64::new(0),
+        };
+        (Arc::new(hub), received)
+    }
+
+    /// The plan.
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The trace.
+    pub(crate) fn trace(&self) -> MutexGuard<'_, Trace> {
+        lock(&self.trace)
+    }
+
+    /// Notes an entry; returns its number.
+    pub(crate) fn note(&self, who: Who, text: impl Into<String>) -> usize {
+        self.trace().note(who, text)
+    }
+
+    /// The writes and notifications so far.
+    pub(crate) fn extent(&self) -> Extent {
+        *lock(&self.extent)
+    }
+
+    /// Counts a write; returns what happens to it.
+    pub(crate) fn write(&self) -> Option<Mishap> {
+        let number = {
+            let mut extent = lock(&self.extent);
+            extent.writes += 1;
+            extent.writes
+        };
+        self.planned(When::Write(number))
+    }
+
+    /// Counts a notification; returns what happens to it.
+    pub(crate) fn notification(&self) -> Option<Mishap> {
+        let number = {
+            let mut extent = lock(&self.extent);
+            extent.notifications += 1;
+            extent.notifications
+        };
+        self.planned(When::Notification(number))
+    }
+
+    fn planned(&self, when: When) -> Option<Mishap> {
+        let mut all = self.plan.accidents.iter();
+        let accident = all.find(|accident| accident.when == when)?;
+        self.note(Who::Fault, accident.what.to_string());
+        Some(accident.what)
+    }
+
+    /// Counts a request.
+    pub(crate) fn request(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The requests so far.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// Sends an order to the run; a run that has ended needs none.
+    pub(crate) fn order(&self, order: Order) {
+        let _ = self.orders.send(order);
+    }
+
+    /// Sets the server that is there now.
+    pub(crate) fn serve(&self, server: Option<(Service, Arc<Store>)>) {
+        *lock(&self.server) = server;
+    }
+
+    /// The server that is there now.
+    pub(crate) fn server(&self) -> Option<(Service, Arc<Store>)> {
+        lock(&self.server).clone()
+    }
+
+    /// A number below `most`.
+    pub(crate) fn below(&self, most: u64) -> u64 {
+        lock(&self.dice).random_range(0..most.max(1))
+    }
+
+    /// A time by [`super::plan::spread`].
+    pub(crate) fn spread(&self, most: Duration) -> Duration {
+        super::plan::spread(&mut lock(&self.dice), most)
+    }
+
+    /// Waits as a network does, up to a few milliseconds: half of the time only for the turn of
+    /// other tasks.
+    pub(crate) async fn hop(&self) {
+        match self.below(8) {
+            0..4 => tokio::task::yield_now().await,
+            _ => {
+                let micros = self.below(DELAY.as_micros() as u64);
+                tokio::time::sleep(Duration::from_micros(micros)).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! The faults of a run: drawn from a seed, or one at a time.
+//!
+//! ```text
+//! seed + Counts of a run without faults ─▶ Plan { pace, accidents }      by seeds
+//! each write, each notification         ─▶ Plan { one accident }         one at a time
+//! ```
+//!
+//! An accident happens at a write, at a notification, or at a time after a step. Writes and
+//! notifications are counted over all copies of the operator, from the start of the run.
+//! The same seed and counts give the same plan. Never: decides what is right.
+
+use std::fmt;
+use std::time::Duration;
+
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+/// The longest pause of a process, a lag, an outage.
+const LONGEST: Duration = Duration::from_secs(60);
+/// The longest time after a step at which an accident may happen.
+const AFTER_STEP: Duration = Duration::from_secs(20);
+
+/// A fault.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Mishap {
+    /// The process ends before the write is sent.
+    CrashBefore,
+    /// The process ends after the write was done, without its answer.
+    CrashAfter,
+    /// The write is done; its answer is lost.
+    LoseReply,
+    /// The write is refused with this code.
+    Refuse(u16),
+    /// Another client has changed the object just before the write.
+    Overtake,
+    /// A notification, and those after it on the same watch, are held back.
+    Late(Duration),
+    /// The watch breaks before a notification, and can only be resumed after this time, when the
+    /// history is gone: the states between are never seen.
+    Skip(Duration),
+    /// All watches and cached lists show nothing newer for this time, and the process restarts.
+    StaleRestart(Duration),
+    /// The process ends.
+    Crash,
+    /// All connections of the process break.
+    Cut,
+    /// The process cannot connect for this time.
+    Refused(Duration),
+    /// The connections of the process transfer nothing for this time.
+    Silence(Duration),
+    /// All watches and cached lists show nothing newer for this time.
+    Lag(Duration),
+    /// The process stands still for this time.
+    Pause(Duration),
+    /// The server restarts, with its history or without.
+    Restart(History),
+    /// The server forgets its history.
+    Expire,
+    /// The server restarts, and its clock is this number of minutes ahead.
+    Clock(i64),
+}
+
+/// The history over a restart of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum History {
+    /// Kept.
+    Kept,
+    /// Forgotten.
+    Lost,
+}
+
+/// The moment of an accident.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum When {
+    /// At a write of the operator, counted from 1.
+    Write(usize),
+    /// At a notification to the operator, counted from 1.
+    Notification(usize),
+    /// This time after a step, counted from 0.
+    Step(usize, Duration),
+}
+
+/// A fault and its moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Accident {
+    pub(crate) when: When,
+    pub(crate) what: Mishap,
+}
+
+/// The time between two steps of the script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// A step begins when the effects of the one before are complete.
+    Settled,
+    /// A step begins a random time after the one before.
+    Rushed,
+}
+
+/// The faults of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// The name by which it is replayed: a number, or `after-write-3`.
+    pub(crate) name: String,
+    /// The seed of order, delays, names and jitter.
+    pub(crate) seed: u64,
+    pub(crate) pace: Pace,
+    pub(crate) accidents: Vec<Accident>,
+}
+
+/// The size of a run without faults.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Extent {
+    pub(crate) steps: usize,
+    pub(crate) writes: usize,
+    pub(crate) notifications: usize,
+}
+
+impl Plan {
+    /// A plan without accidents.
+    pub(crate) fn clean() -> Self {
+        Self {
+            name: "clean".to_owned(),
+            seed: 0,
+            pace: Pace::Settled,
+            accidents: Vec::new(),
+        }
+    }
+
+    /// The plan of a seed: one to four accidents, the steps settled or rushed.
+    pub(crate) fn of_seed(seed: u64, extent: Extent) -> Self {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let pace = match random.random_ratio(1, 3) {
+            true => Pace::Rushed,
+            false => Pace::Settled,
+        };
+        let count = random.random_range(1..=4);
+        let accidents = (0..count).map(|_| accident(&mut random, extent)).collect();
+        Self {
+            name: seed.to_string(),
+            seed,
+            pace,
+            accidents,
+        }
+    }
+
+    /// One plan for a crash before and after each write, and for each notification late, skipped
+    /// and stale.
+    pub(crate) fn one_at_a_time(extent: Extent) -> Vec<Self> {
+        let of = |name: String, when, what| Self {
+            name,
+            seed: 0,
+            pace: Pace::Settled,
+            accidents: vec![Accident { when, what }],
+        };
+        let mut plans = Vec::new();
+        for n in 1..=extent.writes {
+            let at = When::Write(n);
+            plans.push(of(format!("before-write-{n}"), at, Mishap::CrashBefore));
+            plans.push(of(format!("after-write-{n}"), at, Mishap::CrashAfter));
+        }
+        for n in 1..=extent.notifications {
+            let at = When::Notification(n);
+            let while_ = Duration::from_secs(30);
+            plans.push(of(format!("late-{n}"), at, Mishap::Late(while_)));
+            plans.push(of(format!("skipped-{n}"), at, Mishap::Skip(while_)));
+            plans.push(of(format!("stale-{n}"), at, Mishap::StaleRestart(while_)));
+        }
+        plans
+    }
+}
+
+impl Plan {
+    /// Returns whether a process can be shown a state older than one that it has seen.
+    pub(crate) fn goes_back(&self) -> bool {
+        let goes_back =
+            |one: &Accident| matches!(one.what, Mishap::StaleRestart(_) | Mishap::Lag(_));
+        self.accidents.iter().any(goes_back)
+    }
+}
+
+fn accident(random: &mut SmallRng, extent: Extent) -> Accident {
+    let at_write = When::Write(random.random_range(1..=extent.writes.max(1)));
+    let at_notification = When::Notification(random.random_range(1..=extent.notifications.max(1)));
+    let step = random.random_range(0..extent.steps.max(1));
+    let at_time = When::Step(step, spread(random, AFTER_STEP));
+    let lasts = spread(random, LONGEST);
+    let (when, what) = match random.random_range(0..40) {
+        0..4 => (at_write, Mishap::CrashBefore),
+        4..8 => (at_write, Mishap::CrashAfter),
+        8..11 => (at_write, Mishap::LoseReply),
+        11..13 => {
+            let codes = [429, 500, 503, 504];
+            (at_write, Mishap::Refuse(codes[random.random_range(0..4)]))
+        }
+        13..17 => (at_write, Mishap::Overtake),
+        17..21 => (at_notification, Mishap::Late(lasts)),
+        21..24 => (at_notification, Mishap::Skip(lasts)),
+        24..27 => (at_notification, Mishap::StaleRestart(lasts)),
+        27 => (at_time, Mishap::Crash),
+        28 => (at_time, Mishap::Cut),
+        29 => (at_time, Mishap::Refused(lasts)),
+        30 => (at_time, Mishap::Silence(lasts)),
+        31..34 => (at_time, Mishap::Lag(lasts)),
+        34 => (at_time, Mishap::Pause(lasts)),
+        35 => (at_time, Mishap::Restart(History::Kept)),
+        36 => (at_time, Mishap::Restart(History::Lost)),
+        37 => (at_time, Mishap::Expire),
+        38 => (at_time, Mishap::Clock(-random.random_range(1..600))),
+        _ => (at_time, Mishap::Clock(random.random_range(1..600))),
+    };
+    Accident { when, what }
+}
+
+/// A time below `most`, as likely between 1 and 10 ms as between 1 and 10 s.
+pub(crate) fn spread(random: &mut SmallRng, most: Duration) -> Duration {
+    let (least, most) = (0.001_f64.ln(), most.as_secs_f64().ln());
+    Duration::from_secs_f64(random.random_range(least..most).exp())
+}
+
+impl fmt::Display for Accident {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { when, what } = self;
+        match when {
+            When::Write(n) => write!(f, "at the operator's write {n}: {what}"),
+            When::Notification(n) => write!(f, "at notification {n}: {what}"),
+            When::Step(step, after) => {
+                let after = after.as_secs_f64();
+                write!(f, "{after:.3} s after step {}: {what}", step + 1)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Mishap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = |lasts: &Duration| format!("{:.3} s", lasts.as_secs_f64());
+        match self {
+            Self::CrashBefore => f.write_str("the process ends before the write is sent"),
+            Self::CrashAfter => {
+                f.write_str("the write is done, and the process ends before it has the answer")
+            }
+            Self::LoseReply => f.write_str("the write is done, and its answer is lost"),
+            Self::Refuse(code) => write!(f, "the write is refused with {code}"),
+            Self::Overtake => f.write_str("another client changes the object just before"),
+            Self::Late(lasts) => write!(f, "this watch is held back for {}", seconds(lasts)),
+            Self::Skip(lasts) => write!(
+                f,
+                "the watches break, and nothing can be read for {}; then the history is gone",
+                seconds(lasts)
+            ),
+            Self::StaleRestart(lasts) => write!(
+                f,
+                "caches of the server stand still for {}, and the process restarts",
+                seconds(lasts)
+            ),
+            Self::Crash => f.write_str("the process ends"),
+            Self::Cut => f.write_str("all connections break"),
+            Self::Refused(lasts) => write!(f, "connections are refused for {}", seconds(lasts)),
+            Self::Silence(lasts) => write!(f, "the network is silent for {}", seconds(lasts)),
+            Self::Lag(lasts) => {
+                write!(f, "caches of the server stand still for {}", seconds(lasts))
+            }
+            Self::Pause(lasts) => write!(f, "the process stands still for {}", seconds(lasts)),
+            Self::Restart(History::Kept) => f.write_str("the server restarts"),
+            Self::Restart(History::Lost) => f.write_str("the server restarts without its history"),
+            Self::Expire => f.write_str("the server forgets its history"),
+            Self::Clock(minutes) => write!(
+                f,
+                "the server restarts, and its clock jumps by {minutes} minutes"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXTENT: Extent = Extent {
+        steps: 3,
+        writes: 5,
+        notifications: 7,
+    };
+
+    #[test]
+    fn a_seed_gives_one_plan_and_many_seeds_give_every_fault() {
+        let plan = |seed| Plan::of_seed(seed, EXTENT).accidents;
+        assert_eq!(plan(3), plan(3));
+        let all: Vec<Accident> = (0..2_000).flat_map(plan).collect();
+        let kinds: std::collections::BTreeSet<String> = all
+            .iter()
+            .map(|one| format!("{:?}", one.what))
+            .map(|name| name.split(['(', ' ']).next().unwrap_or_default().to_owned())
+            .collect();
+        assert_eq!(kinds.len(), 17, "{kinds:?}");
+        assert!(all.iter().all(|one| match one.when {
+            When::Write(n) => (1..=5).contains(&n),
+            When::Notification(n) => (1..=7).contains(&n),
+            When::Step(step, after) => step < 3 && after <= AFTER_STEP,
+        }));
+    }
+
+    #[test]
+    fn one_at_a_time_is_two_plans_a_write_and_three_a_notification() {
+        let plans = Plan::one_at_a_time(EXTENT);
+        assert_eq!(plans.len(), 5 * 2 + 7 * 3);
+        assert!(plans.iter().all(|plan| plan.accidents.len() == 1));
+        let names: std::collections::BTreeSet<_> = plans.iter().map(|plan| &plan.name).collect();
+        assert_eq!(names.len(), plans.len());
+    }
+}

@@ -1,0 +1,675 @@
+//! One run: a server, copies of the operator, the script, and the faults of a plan.
+//!
+//! ```text
+//! Scenario + Plan ─▶ server, processes ─▶ step, settle, step, .. ─▶ rest ─▶ Report { stops, finding }
+//!                        ▲ orders of the wires, agenda of faults ┘
+//! ```
+//!
+//! Everything happens on one thread under paused time. A step is complete when the server's state is
+//! that of the run without faults and stays so; without one to compare with, when nobody has written
+//! for longer than any pause between two tries of a controller.
+//! INVARIANT: the changes of the server are read before its history is forgotten.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use kinform_apiserver::Server;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::alarms::Alarms;
+use super::census::{Census, Counts, Tally};
+use super::finding::Finding;
+use super::hub::{Hub, Order};
+use super::picture::Picture;
+use super::plan::{Accident, Extent, History, Mishap, Pace, Plan, When};
+use super::process::{End, Process, Standing};
+use super::scenario::Scenario;
+use super::trace::Who;
+use super::wire::Wire;
+use super::world::World;
+use crate::control::{Network, ProxyMode};
+use crate::link::Link;
+
+/// The time without a write after which a state that is right is complete.
+const QUIET: Duration = Duration::from_secs(5);
+/// The same if there is no state to compare with: longer than a controller waits between tries.
+const QUIET_ALONE: Duration = Duration::from_secs(11 * 60);
+/// The time within which a faulty run must reach the state, after its faults.
+const PATIENCE: Duration = Duration::from_secs(40 * 60);
+/// The time at the end in which nothing may happen any more.
+const REST: Duration = Duration::from_secs(10 * 60);
+/// The time between two steps that are rushed, at most.
+const RUSH: Duration = Duration::from_secs(10);
+/// BOUND: the changes of a run.
+const CHANGES: u64 = 10_000;
+/// BOUND: the requests of a run.
+const REQUESTS: u64 = 500_000;
+/// BOUND: what may go on while an operator rests: requests, and reconciles, in ten minutes.
+const RESTING_REQUESTS: u64 = 600;
+const RESTING_RECONCILES: u64 = 6_000;
+/// BOUND: the times that an operator may end by itself in a faulty run.
+const ENDS: u32 = 50;
+/// The time after which a process that has ended starts again.
+const RESTART: Duration = Duration::from_secs(2);
+
+/// The state after a step.
+#[derive(Clone, Debug)]
+pub(crate) struct Stop {
+    pub(crate) picture: Picture,
+    pub(crate) tally: Tally,
+}
+
+/// The result of a run.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) stops: Vec<Stop>,
+    pub(crate) extent: Extent,
+    pub(crate) finding: Option<Finding>,
+    pub(crate) entries: Vec<super::trace::Entry>,
+    pub(crate) hash: u64,
+}
+
+/// Something that will happen.
+#[derive(Clone, Copy, Debug)]
+enum Due {
+    Begin(Mishap),
+    /// The process connects again.
+    Pass(usize),
+    /// The same, without the history.
+    PassExpired(usize),
+    CatchUp,
+    Move(usize),
+    Start(usize),
+}
+
+/// A run under way.
+pub(crate) struct Run<'a> {
+    scenario: &'a Scenario,
+    hub: std::sync::Arc<Hub>,
+    orders: mpsc::UnboundedReceiver<Order>,
+    ends: (mpsc::UnboundedSender<End>, mpsc::UnboundedReceiver<End>),
+    server: Option<Server>,
+    #[cfg(feature = "controllers")]
+    controllers: Option<kinform_controlplane::Running>,
+    /// The way of the script, without faults.
+    direct: Link,
+    processes: Vec<Option<Process>>,
+    starts: u64,
+    own_ends: u32,
+    agenda: BTreeMap<(Instant, u64), Due>,
+    planned: u64,
+    start: Instant,
+    epoch: Timestamp,
+    jump: i64,
+    /// The server's revision before the script.
+    begun: u64,
+    /// The revision up to which changes were read.
+    read: u64,
+    /// The revision before the present step.
+    before_step: u64,
+    census: Census,
+    changes: u64,
+    changed: Instant,
+}
+
+impl<'a> Run<'a> {
+    /// Plays a plan, in a runtime of its own whose time is paused.
+    pub(crate) async fn play(
+        scenario: &'a Scenario,
+        plan: &Plan,
+        expected: Option<&[Stop]>,
+    ) -> Report {
+        let (hub, orders) = Hub::new(plan.clone());
+        let start = Instant::now();
+        let epoch = Timestamp::now();
+        let server = scenario.server(None, epoch);
+        let direct = Link::new(server.service(), 0);
+        hub.serve(Some((server.service(), server.store().clone())));
+        let mut run = Run {
+            scenario,
+            hub,
+            orders,
+            ends: mpsc::unbounded_channel(),
+            server: Some(server),
+            #[cfg(feature = "controllers")]
+            controllers: None,
+            direct,
+            processes: Vec::new(),
+            starts: 0,
+            own_ends: 0,
+            agenda: BTreeMap::new(),
+            planned: 0,
+            start,
+            epoch,
+            jump: 0,
+            begun: 0,
+            read: 0,
+            before_step: 0,
+            census: Census::default(),
+            changes: 0,
+            changed: start,
+        };
+        let mut stops = Vec::new();
+        let played = run.script(expected, &mut stops).await;
+        let finding = played.err();
+        run.end().await;
+        let extent = Extent {
+            steps: scenario.steps.len(),
+            ..run.hub.extent()
+        };
+        let trace = run.hub.trace();
+        Report {
+            stops,
+            extent,
+            finding,
+            entries: trace.entries().to_vec(),
+            hash: trace.hash(),
+        }
+    }
+
+    async fn script(
+        &mut self,
+        expected: Option<&[Stop]>,
+        stops: &mut Vec<Stop>,
+    ) -> Result<(), Finding> {
+        let prepared = self.scenario.prepare(&self.direct.client()).await;
+        prepared.map_err(|why| Finding::Step {
+            step: "the preparation".to_owned(),
+            why,
+        })?;
+        self.look()?;
+        self.begun = self.read;
+        self.census.restart();
+        self.begin_controllers().await?;
+        for number in 0..self.scenario.replicas {
+            self.processes.push(None);
+            self.spawn(number);
+        }
+        let last = self.scenario.steps.len().saturating_sub(1);
+        for number in 0..=last {
+            self.step(number).await?;
+            let is_rushed = self.hub.plan().pace == Pace::Rushed && number < last;
+            if is_rushed {
+                let pause = self.hub.spread(RUSH);
+                self.pass(pause).await?;
+                continue;
+            }
+            let stop = self.settle(number, expected).await?;
+            stops.push(stop);
+        }
+        self.rest(expected).await?;
+        for (name, holds) in &self.scenario.in_the_end {
+            self.world(|world| holds(world))
+                .map_err(|why| Finding::End {
+                    name: name.clone(),
+                    why,
+                })?;
+        }
+        Ok(())
+    }
+
+    /// Performs a step, and plans the accidents after it.
+    async fn step(&mut self, number: usize) -> Result<(), Finding> {
+        self.before_step = self.revision();
+        self.census.restart();
+        let accidents = self.hub.plan().accidents.clone();
+        for Accident { when, what } in accidents {
+            if let When::Step(step, after) = when
+                && step == number
+            {
+                self.plan(after, Due::Begin(what));
+            }
+        }
+        let Some(step) = self.scenario.steps.get(number) else {
+            return Ok(());
+        };
+        self.hub.note(Who::User, step.name.clone());
+        let client = self.direct.client();
+        let mut work = Box::pin(step.perform(&client));
+        loop {
+            // The faults go on while the step waits to be possible.
+            tokio::select! {
+                biased;
+                done = &mut work => {
+                    let failed = |why| Finding::Step { step: self.named(number), why };
+                    return done.map_err(failed);
+                }
+                turned = self.turn(Duration::from_millis(100)) => turned?,
+            }
+        }
+    }
+
+    fn named(&self, step: usize) -> String {
+        match self.scenario.steps.get(step) {
+            Some(found) => format!("step {} ({})", step + 1, found.name),
+            None => "the start".to_owned(),
+        }
+    }
+
+    /// Waits until a step is complete.
+    async fn settle(&mut self, step: usize, expected: Option<&[Stop]>) -> Result<Stop, Finding> {
+        let begun = Instant::now();
+        let mut compared = None;
+        let mut last = Vec::new();
+        loop {
+            let is_young = begun.elapsed() < QUIET * 2;
+            let tick = Duration::from_millis(if is_young { 250 } else { 2_000 });
+            self.turn(tick).await?;
+            let quiet = self.changed.elapsed();
+            let stop = || Stop {
+                picture: self.picture(),
+                tally: self.census.tally().clone(),
+            };
+            let is_rushed = self.hub.plan().pace == Pace::Rushed;
+            match expected.and_then(|stops| stops.get(step)) {
+                None if quiet >= QUIET_ALONE => return Ok(stop()),
+                Some(expected) if quiet >= QUIET && self.is_peaceful() => {
+                    if compared != Some(self.changes) {
+                        compared = Some(self.changes);
+                        let stop = stop();
+                        last = stop.picture.differences(&expected.picture);
+                        if last.is_empty() {
+                            return match is_rushed {
+                                // How often depends on which steps the operator saw.
+                                true => Ok(stop),
+                                false => self.counted(step, stop, expected),
+                            };
+                        }
+                    }
+                }
+                _ => {}
+            }
+            if begun.elapsed() > PATIENCE {
+                return Err(match expected {
+                    Some(_) if self.changed.elapsed() > QUIET => Finding::Differs {
+                        step: self.named(step),
+                        differences: last,
+                    },
+                    _ => Finding::Restless(format!(
+                        "{} minutes after {} objects still change",
+                        PATIENCE.as_secs() / 60,
+                        self.named(step)
+                    )),
+                });
+            }
+        }
+    }
+
+    /// Compares how often objects were created and deleted. An operator that has been sent back in
+    /// time may bring back what it had deleted, until it hears again that it must go.
+    fn counted(&self, step: usize, stop: Stop, expected: &Stop) -> Result<Stop, Finding> {
+        let mut counts = stop.tally.differences(&expected.tally);
+        if self.hub.plan().goes_back() {
+            counts.retain(|one| expected.picture.has(&one.about));
+        }
+        match counts.is_empty() {
+            true => Ok(stop),
+            false => Err(Finding::Miscounted {
+                step: self.named(step),
+                counts,
+            }),
+        }
+    }
+
+    /// Waits at the end: nothing may happen any more.
+    async fn rest(&mut self, expected: Option<&[Stop]>) -> Result<(), Finding> {
+        let before = (self.changes, self.hub.requests(), Alarms::reconciles());
+        let begun = Instant::now();
+        while begun.elapsed() < REST {
+            self.turn(Duration::from_secs(5)).await?;
+        }
+        let requests = self.hub.requests() - before.1;
+        let reconciles = Alarms::reconciles() - before.2;
+        let minutes = REST.as_secs() / 60;
+        if requests > RESTING_REQUESTS {
+            let how = format!("{requests} requests in the {minutes} minutes after the last change");
+            return Err(Finding::Restless(how));
+        }
+        if reconciles > RESTING_RECONCILES {
+            let how =
+                format!("{reconciles} reconciles in the {minutes} minutes after the last change");
+            return Err(Finding::Restless(how));
+        }
+        if let Some(last) = expected.and_then(|stops| stops.last()) {
+            let differences = self.picture().differences(&last.picture);
+            if !differences.is_empty() {
+                let step = self.named(self.scenario.steps.len().saturating_sub(1));
+                return Err(Finding::Differs { step, differences });
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether no fault is under way or planned, and every copy runs.
+    fn is_peaceful(&self) -> bool {
+        self.agenda.is_empty() && self.processes.iter().all(Option::is_some)
+    }
+
+    /// Lets time pass.
+    async fn pass(&mut self, lasts: Duration) -> Result<(), Finding> {
+        let until = Instant::now() + lasts;
+        while Instant::now() < until {
+            self.turn(until - Instant::now()).await?;
+        }
+        Ok(())
+    }
+
+    /// Lets time pass until something happens, but not longer than this.
+    async fn turn(&mut self, longest: Duration) -> Result<(), Finding> {
+        let mut until = Instant::now() + longest;
+        if let Some(((due, _), _)) = self.agenda.first_key_value() {
+            until = until.min(*due);
+        }
+        tokio::select! {
+            biased;
+            Some(order) = self.orders.recv() => match order {
+                Order::Look => {}
+                Order::Meet(process, mishap) => self.meet(process, mishap).await?,
+            },
+            Some(end) = self.ends.1.recv() => self.ended(end)?,
+            () = self.scenario.progress.busy.notified() => return Err(Finding::AlwaysBusy),
+            () = tokio::time::sleep_until(until) => {}
+        }
+        while let Some(entry) = self.agenda.first_entry()
+            && entry.key().0 <= Instant::now()
+        {
+            let due = entry.remove();
+            self.happen(due).await?;
+        }
+        self.look()
+    }
+
+    fn plan(&mut self, after: Duration, due: Due) {
+        self.planned += 1;
+        let at = (Instant::now() + after, self.planned);
+        self.agenda.insert(at, due);
+    }
+
+    async fn happen(&mut self, due: Due) -> Result<(), Finding> {
+        match due {
+            Due::Begin(mishap) => {
+                self.hub.note(Who::Fault, mishap.to_string());
+                let process = self.hub.below(self.processes.len() as u64);
+                self.meet(usize::try_from(process).unwrap_or_default(), mishap)
+                    .await
+            }
+            Due::Pass(number) => {
+                self.with(number, |process| process.wire.link().set(ProxyMode::Pass));
+                Ok(())
+            }
+            Due::PassExpired(number) => {
+                self.expire()?;
+                self.with(number, |process| process.wire.link().set(ProxyMode::Pass));
+                Ok(())
+            }
+            Due::CatchUp => {
+                if let Some(server) = &self.server {
+                    server.catch_up();
+                }
+                Ok(())
+            }
+            Due::Move(number) => {
+                self.with(number, |process| {
+                    process.stand(Standing::Not);
+                    process.wire.link().set(ProxyMode::Pass);
+                });
+                Ok(())
+            }
+            Due::Start(number) => {
+                self.spawn(number);
+                Ok(())
+            }
+        }
+    }
+
+    fn with(&self, number: usize, act: impl FnOnce(&Process)) {
+        if let Some(Some(process)) = self.processes.get(number) {
+            act(process);
+        }
+    }
+
+    /// A fault begins at a process, or at the server.
+    async fn meet(&mut self, number: usize, mishap: Mishap) -> Result<(), Finding> {
+        match mishap {
+            Mishap::CrashBefore | Mishap::CrashAfter | Mishap::Crash => self.kill(number),
+            Mishap::Skip(lasts) => self.plan(lasts, Due::PassExpired(number)),
+            Mishap::StaleRestart(lasts) => {
+                if let Some(server) = &self.server {
+                    server.lag_at(self.before_step.max(server.store().floor()));
+                }
+                self.plan(lasts, Due::CatchUp);
+                self.kill(number);
+            }
+            Mishap::Cut => self.with(number, |process| process.wire.link().cut()),
+            Mishap::Refused(lasts) => {
+                self.with(number, |process| {
+                    process.wire.link().set(ProxyMode::Refuse);
+                    process.wire.link().cut();
+                });
+                self.plan(lasts, Due::Pass(number));
+            }
+            Mishap::Silence(lasts) => {
+                self.with(number, |process| process.wire.link().set(ProxyMode::Stall));
+                self.plan(lasts, Due::Pass(number));
+            }
+            Mishap::Pause(lasts) => {
+                self.with(number, |process| {
+                    process.stand(Standing::Still);
+                    process.wire.link().set(ProxyMode::Stall);
+                });
+                self.plan(lasts, Due::Move(number));
+            }
+            Mishap::Lag(lasts) => {
+                if let Some(server) = &self.server {
+                    server.lag();
+                }
+                self.plan(lasts, Due::CatchUp);
+            }
+            Mishap::Restart(history) => self.restart(history).await?,
+            Mishap::Clock(minutes) => {
+                self.jump += minutes;
+                self.restart(History::Kept).await?;
+            }
+            Mishap::Expire => self.expire()?,
+            // These happen at the wire.
+            Mishap::LoseReply | Mishap::Refuse(_) | Mishap::Overtake | Mishap::Late(_) => {}
+        }
+        Ok(())
+    }
+
+    fn expire(&mut self) -> Result<(), Finding> {
+        self.look()?;
+        if let Some(server) = &self.server {
+            server.expire_history();
+        }
+        Ok(())
+    }
+
+    /// Restarts the server; the clock of the new one has jumped by what was planned.
+    async fn restart(&mut self, history: History) -> Result<(), Finding> {
+        self.look()?;
+        for process in self.processes.iter().flatten() {
+            process.wire.link().disconnect();
+        }
+        self.hub.serve(None);
+        self.direct.disconnect();
+        self.end_controllers().await;
+        let Some(server) = self.server.take() else {
+            return Ok(());
+        };
+        let state = server.stop().await;
+        let state = match history {
+            History::Kept => state,
+            History::Lost => state.without_history(),
+        };
+        let passed = clock_span(self.start.elapsed(), self.jump);
+        let now = self.epoch.checked_add(passed).unwrap_or(self.epoch);
+        let server = self.scenario.server(Some(state), now);
+        self.hub
+            .serve(Some((server.service(), server.store().clone())));
+        self.direct.connect(server.service());
+        for process in self.processes.iter().flatten() {
+            process.wire.link().connect(server.service());
+        }
+        self.server = Some(server);
+        self.begin_controllers().await
+    }
+
+    fn kill(&mut self, number: usize) {
+        if let Some(place) = self.processes.get_mut(number)
+            && let Some(process) = place.take()
+        {
+            process.kill();
+            self.plan(RESTART, Due::Start(number));
+        }
+    }
+
+    fn spawn(&mut self, number: usize) {
+        let Some(server) = &self.server else {
+            return;
+        };
+        self.starts += 1;
+        if self.starts > self.scenario.replicas as u64 {
+            self.hub.note(Who::Operator(number), "starts again");
+        }
+        let link = Link::new(server.service(), self.hub.below(u64::MAX));
+        let wire = Wire::new(&self.hub, link, number);
+        let ends = self.ends.0.clone();
+        let start = self.starts;
+        let process = Process::spawn(&self.scenario.program, wire, (number, start), ends);
+        if let Some(place) = self.processes.get_mut(number) {
+            *place = Some(process);
+        }
+    }
+
+    /// A copy has ended by itself.
+    fn ended(&mut self, end: End) -> Result<(), Finding> {
+        let is_current = self.processes.get(end.number).is_some_and(|place| {
+            place
+                .as_ref()
+                .is_some_and(|process| process.start == end.start)
+        });
+        if !is_current {
+            return Ok(());
+        }
+        let how = end.how.map_err(Finding::Panicked)?;
+        self.own_ends += 1;
+        let has_faults = !self.hub.plan().accidents.is_empty();
+        if !has_faults || self.own_ends > ENDS {
+            return Err(Finding::Ended(how));
+        }
+        // As a container that ends is started again.
+        self.hub
+            .note(Who::Operator(end.number), format!("ends: {how}"));
+        self.kill(end.number);
+        Ok(())
+    }
+
+    /// Reads the changes of the server since the last look, and what went wrong.
+    fn look(&mut self) -> Result<(), Finding> {
+        if let Some(panic) = Alarms::panic() {
+            return Err(Finding::Panicked(panic));
+        }
+        if self.hub.requests() > REQUESTS {
+            return Err(Finding::Unbounded(format!("more than {REQUESTS} requests")));
+        }
+        let Some(server) = &self.server else {
+            return Ok(());
+        };
+        let Some((changes, upto)) = server.store().changes_after(self.read) else {
+            return Err(Finding::Unbounded(
+                "more changes than the history keeps".to_owned(),
+            ));
+        };
+        self.read = upto;
+        let before = self.changes;
+        for (shelf, event) in &changes {
+            let counts = match self.scenario.lens.shows(shelf) {
+                true => Counts::Yes,
+                false => Counts::No,
+            };
+            self.census.note(shelf, event, counts);
+            self.changes += u64::from(counts == Counts::Yes);
+        }
+        if self.changes == before {
+            return Ok(());
+        }
+        self.changed = Instant::now();
+        if self.changes > CHANGES {
+            return Err(Finding::Unbounded(format!("more than {CHANGES} changes")));
+        }
+        for (name, holds) in &self.scenario.invariants {
+            self.world(|world| holds(world))
+                .map_err(|why| Finding::Invariant {
+                    name: name.clone(),
+                    why,
+                })?;
+        }
+        Ok(())
+    }
+
+    fn world(&self, check: impl FnOnce(&World<'_>) -> Result<(), String>) -> Result<(), String> {
+        match &self.server {
+            Some(server) => check(&World::new(server.store())),
+            None => Ok(()),
+        }
+    }
+
+    fn revision(&self) -> u64 {
+        self.server
+            .as_ref()
+            .map_or(0, |server| server.store().revision())
+    }
+
+    fn picture(&self) -> Picture {
+        match &self.server {
+            Some(server) => Picture::of(server.store(), self.begun, &self.scenario.lens),
+            None => Picture::default(),
+        }
+    }
+
+    #[cfg(feature = "controllers")]
+    async fn begin_controllers(&mut self) -> Result<(), Finding> {
+        if let (Some(selection), Some(server)) = (&self.scenario.controllers, &self.server) {
+            let started = crate::server::start_controllers(server, selection).await;
+            let failed = |error: crate::TestError| Finding::Step {
+                step: "the start of the built-in controllers".to_owned(),
+                why: error.to_string(),
+            };
+            self.controllers = Some(started.map_err(failed)?);
+        }
+        Ok(())
+    }
+
+    #[cfg(not(feature = "controllers"))]
+    async fn begin_controllers(&mut self) -> Result<(), Finding> {
+        Ok(())
+    }
+
+    #[cfg(feature = "controllers")]
+    async fn end_controllers(&mut self) {
+        if let Some(running) = self.controllers.take() {
+            // They were asked to end: how is no matter of the simulation's.
+            drop(running.stop().await);
+        }
+    }
+
+    #[cfg(not(feature = "controllers"))]
+    async fn end_controllers(&mut self) {}
+
+    async fn end(&mut self) {
+        self.processes.clear();
+        self.end_controllers().await;
+        if let Some(server) = self.server.take() {
+            server.stop().await;
+        }
+    }
+}
+
+/// The time that has passed for a clock that has jumped by minutes.
+fn clock_span(passed: Duration, minutes: i64) -> SignedDuration {
+    let passed = SignedDuration::try_from(passed).unwrap_or_default();
+    passed.saturating_add(SignedDuration::from_mins(minutes))
+}

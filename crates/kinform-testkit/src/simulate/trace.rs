@@ -1,0 +1,117 @@
+//! The events of a run, in order: the user's changes, requests, notifications, faults.
+//!
+//! ```text
+//! script, wires, faults ──note──▶ Trace ─▶ hash (is a replay the same run?), lines of a story
+//! ```
+//!
+//! A write carries what the process had not seen yet when it sent it: that is where most mistakes
+//! of controllers begin.
+//! Never: bodies of objects, so a trace shows no Secret's value.
+
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// BOUND: the entries of a trace; a run that makes more is ended by its own bounds before.
+const MOST: usize = 200_000;
+
+/// The actor of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Who {
+    /// The script.
+    User,
+    /// A copy of the operator, by its number.
+    Operator(usize),
+    /// The plan of faults.
+    Fault,
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::User => f.pad("user"),
+            Self::Operator(0) => f.pad("operator"),
+            Self::Operator(number) => f.pad(&format!("operator {}", number + 1)),
+            Self::Fault => f.pad("fault"),
+        }
+    }
+}
+
+/// A write of an operator.
+#[derive(Clone, Debug)]
+pub(crate) struct Write {
+    /// The object, as pictures name it.
+    pub(crate) about: String,
+    /// The objects of which the process had seen an older version, or none, when it wrote.
+    pub(crate) unseen: Vec<String>,
+}
+
+/// An event of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) at: Duration,
+    pub(crate) who: Who,
+    pub(crate) text: String,
+    pub(crate) write: Option<Write>,
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { at, who, text, .. } = self;
+        write!(f, "{:>9.3}  {who:<10}  {text}", at.as_secs_f64())
+    }
+}
+
+/// The events of a run.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    start: Instant,
+    entries: Vec<Entry>,
+}
+
+impl Trace {
+    /// An empty trace that starts now.
+    pub(crate) fn new() -> Self {
+        Self {
+            start: Instant::now(),
+            entries: Vec::new(),
+        }
+    }
+
+    /// Adds an entry; returns its number.
+    pub(crate) fn note(&mut self, who: Who, text: impl Into<String>) -> usize {
+        if self.entries.len() < MOST {
+            self.entries.push(Entry {
+                at: self.start.elapsed(),
+                who,
+                text: text.into(),
+                write: None,
+            });
+        }
+        self.entries.len().saturating_sub(1)
+    }
+
+    /// Marks an entry as a write, and completes its text.
+    pub(crate) fn wrote(&mut self, number: usize, outcome: &str, write: Write) {
+        if let Some(entry) = self.entries.get_mut(number) {
+            entry.text.push_str(outcome);
+            entry.write = Some(write);
+        }
+    }
+
+    /// The entries, in order.
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// A number that is the same for the same events at the same times.
+    pub(crate) fn hash(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for Entry { at, who, text, .. } in &self.entries {
+            (at, who, text).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+}

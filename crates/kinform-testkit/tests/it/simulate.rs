@@ -1,0 +1,239 @@
+//! Simulations: a right controller passes all of them, wrong ones are found and told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kinform::InformerFactory;
+use kinform::controller::{Action, Controller, Ctx};
+use kinform_testkit::Simulation;
+use kinform_testkit::simulate::{Summary, try_simulate};
+use kube_client::Client;
+use kube_core::ObjectMeta;
+use serde_json::json;
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+fn map(name: &str) -> ConfigMap {
+    let map = json!({"metadata": {"name": name, "namespace": "default"}, "data": {"x": "1"}});
+    serde_json::from_value(map).unwrap()
+}
+
+/// The changes of most simulations here.
+fn script(sim: &mut Simulation) {
+    sim.create(map("a"))
+        .patch::<ConfigMap>("default/a", json!({"data": {"x": "2"}}))
+        .create(map("b"))
+        .delete::<Secret>("default/a")
+        .delete::<ConfigMap>("default/a")
+        .create(map("a"));
+}
+
+/// Runs a reconcile function of config maps that own secrets.
+async fn run<F, R>(client: Client, reconcile: R) -> Result<(), kinform::Error>
+where
+    R: Fn(Arc<ConfigMap>, Ctx<()>) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<Action, Failure>> + Send + 'static,
+{
+    let factory = InformerFactory::new(client);
+    let controller =
+        Controller::of(&factory.informer::<ConfigMap>()).owns(&factory.informer::<Secret>());
+    factory.start()?;
+    controller.run(reconcile).await
+}
+
+/// Each config map of the default namespace has a secret with its data.
+async fn right(map: Arc<ConfigMap>, cx: Ctx<()>) -> Result<Action, Failure> {
+    if map.metadata.namespace.as_deref() == Some("default") {
+        let secret = Secret {
+            metadata: ObjectMeta {
+                name: map.metadata.name.clone(),
+                ..ObjectMeta::default()
+            },
+            string_data: map.data.clone(),
+            ..Secret::default()
+        };
+        cx.apply(&secret).await?;
+    }
+    Ok(Action::await_change())
+}
+
+#[expect(
+    clippy::print_stderr,
+    reason = "the size of a simulation is part of its report"
+)]
+fn passes(describe: impl FnOnce(&mut Simulation)) -> Summary {
+    let summary = try_simulate(describe).unwrap_or_else(|story| panic!("{story}"));
+    eprintln!("{summary:?}");
+    summary
+}
+
+/// What a simulation tells of an operator that is wrong.
+fn told(describe: impl FnOnce(&mut Simulation)) -> String {
+    match try_simulate(describe) {
+        Ok(summary) => panic!("nothing was found: {summary:?}"),
+        Err(story) => story,
+    }
+}
+
+#[test]
+fn a_right_controller_passes_every_fault_and_the_same_seed_is_the_same_run() {
+    let summary = passes(|sim| {
+        script(sim);
+        sim.operator(|client| run(client, right))
+            .exhaustive()
+            .seeds(200);
+    });
+    assert!(summary.runs > 200 && summary.writes > 4, "{summary:?}");
+    assert_eq!(summary.differed, 0, "{summary:?}");
+}
+
+#[test]
+fn a_panic_of_a_reconcile_is_told_with_its_message() {
+    let story = told(|sim| {
+        sim.create(map("a")).operator(|client| {
+            run(client, |map, cx| async move {
+                assert!(map.metadata.name.as_deref() != Some("a"), "not this one");
+                right(map, cx).await
+            })
+        });
+    });
+    assert!(story.contains("the operator panicked"), "{story}");
+    assert!(story.contains("not this one"), "{story}");
+}
+
+#[test]
+fn an_operator_that_ends_and_one_that_never_waits_are_told() {
+    let story = told(|sim| {
+        sim.create(map("a"))
+            .operator(|_| async { Err::<(), _>("no lease") });
+    });
+    assert!(
+        story.contains(r#"the operator ended: Err("no lease")"#),
+        "{story}"
+    );
+    let story = told(|sim| {
+        sim.create(map("a")).operator(|_| async {
+            loop {
+                tokio::task::yield_now().await;
+            }
+        });
+    });
+    assert!(story.contains("always busy"), "{story}");
+}
+
+#[test]
+fn requests_without_end_are_told() {
+    let story = told(|sim| {
+        sim.create(map("a")).operator(|client: Client| async move {
+            loop {
+                let version = client.apiserver_version().await;
+                drop(version);
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        });
+    });
+    assert!(story.contains("does not come to rest: 5"), "{story}");
+}
+
+#[test]
+fn what_the_author_knows_is_checked_too() {
+    let describe = |sim: &mut Simulation, name: &'static str| {
+        let holds = move |world: &kinform_testkit::simulate::World<'_>| {
+            let all = world.list::<Secret>();
+            let wrong = all
+                .iter()
+                .find(|one| one.metadata.name.as_deref() == Some(name));
+            match (wrong, world.get::<ConfigMap>("default/a")) {
+                (Some(_), Some(_)) => Err(format!("{name} is there")),
+                _ => Ok(()),
+            }
+        };
+        sim.create(map("a")).create(map("b"));
+        sim.operator(|client| run(client, right)).seeds(1);
+        holds
+    };
+    let story = told(|sim| {
+        let holds = describe(sim, "b");
+        sim.invariant("no b", holds);
+    });
+    assert!(
+        story.contains(r#"the invariant "no b" does not hold: b is there"#),
+        "{story}"
+    );
+    assert!(story.contains("PATCH secrets default/b"), "{story}");
+    let story = told(|sim| {
+        let holds = describe(sim, "a");
+        sim.in_the_end("no a", holds);
+    });
+    assert!(
+        story.contains(r#"in the end "no a" does not hold"#),
+        "{story}"
+    );
+    passes(|sim| {
+        let holds = describe(sim, "c");
+        sim.invariant("no c", holds);
+    });
+}
+
+#[test]
+fn a_step_that_never_works_is_told() {
+    let story = told(|sim| {
+        sim.patch::<ConfigMap>("default/nobody", json!({}))
+            .operator(|client| run(client, right));
+    });
+    assert!(
+        story.contains("step 1 (patches ConfigMap default/nobody: {}) failed"),
+        "{story}"
+    );
+    assert!(story.contains("not found"), "{story}");
+}
+
+/// A type whose every field is changed.
+mod knob {
+    use kube::CustomResource;
+    use schemars::JsonSchema;
+    use serde::{Deserialize, Serialize};
+
+    #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+    #[kube(group = "example.com", version = "v1", kind = "Knob", namespaced)]
+    pub(super) struct KnobSpec {
+        #[schemars(range(min = 1, max = 5))]
+        pub(super) size: i32,
+        pub(super) text: Option<String>,
+    }
+}
+
+#[test]
+fn every_field_of_a_type_is_changed_without_a_script() {
+    use knob::{Knob, KnobSpec};
+
+    let summary = passes(|sim| {
+        let spec = KnobSpec {
+            size: 2,
+            text: Some("x".to_owned()),
+        };
+        sim.crd::<Knob>()
+            .every_field_of(Knob::new("k", spec))
+            .seeds(30)
+            .operator(|client: Client| async move {
+                let factory = InformerFactory::new(client);
+                let controller = Controller::of(&factory.informer::<Knob>())
+                    .owns(&factory.informer::<ConfigMap>());
+                factory.start()?;
+                controller.run(show).await
+            });
+    });
+    // Created, another size and back, another text and back, no text and back.
+    assert_eq!(summary.writes, 7, "{summary:?}");
+}
+
+/// A knob has a config map that shows its fields.
+async fn show(knob: Arc<knob::Knob>, cx: Ctx<()>) -> Result<Action, kinform::Error> {
+    let mut shown = map("k");
+    let text = knob.spec.text.clone().unwrap_or_default();
+    let size = knob.spec.size.to_string();
+    shown.data = Some([("text".to_owned(), text), ("size".to_owned(), size)].into());
+    cx.apply(&shown).await?;
+    Ok(Action::await_change())
+}
