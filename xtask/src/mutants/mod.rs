@@ -25,9 +25,9 @@ use std::thread;
 use std::time::Instant;
 
 use binary::{Binary, Outcome};
-use table::{MUTANTS, Mutant};
+use table::{MUTANTS, Mutant, SCHEDULES};
 
-use crate::suite;
+use crate::{schedules, suite};
 
 /// Says that this program is to wrap the compiler.
 const WRAPPED: &str = "KINFORM_MUTANTS_WRAPPED";
@@ -122,7 +122,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
         let lines = chosen.iter().map(|m| describe(m));
         return Ok(lines.collect::<Vec<_>>().join("\n"));
     }
-    let mut binaries = build(root)?;
+    let mut binaries = build(root, &chosen)?;
     let is_needed = |b: &Binary| chosen.iter().any(|m| m.packages.contains(&b.package()));
     binaries.retain(is_needed);
     let start = Instant::now();
@@ -178,8 +178,26 @@ fn describe(mutant: &Mutant) -> String {
     format!("{name:4} {mistake} ({seen})")
 }
 
-/// The test binaries of all packages, with every seam in them.
-fn build(root: &Path) -> Result<Vec<Binary>, String> {
+/// The test binaries of the packages that the chosen bugs need, with every seam in them.
+fn build(root: &Path, chosen: &[&Mutant]) -> Result<Vec<Binary>, String> {
+    let is_scheduled = |package: &&str| *package == SCHEDULES;
+    let mut packages = chosen.iter().flat_map(|mutant| mutant.packages);
+    let mut binaries = match packages.clone().all(is_scheduled) {
+        true => Vec::new(),
+        false => build_workspace(root)?,
+    };
+    if packages.any(is_scheduled) {
+        // The wrapper is for the crates of one workspace, and the scenarios' one has others of ours.
+        let folder = schedules::folder(root).join("mutants");
+        let built = schedules::build(root, &folder, "--cfg kinform_mutants")?;
+        for binary in built {
+            binaries.push(Binary::new(binary)?);
+        }
+    }
+    Ok(binaries)
+}
+
+fn build_workspace(root: &Path) -> Result<Vec<Binary>, String> {
     let wrapper = std::env::current_exe().map_err(|e| format!("this program's path: {e}"))?;
     let mut cargo = suite::cargo();
     cargo
