@@ -1,7 +1,8 @@
 //! `cargo xtask schedules`: the concurrent code under a scheduler, as many schedules as one likes.
 //!
 //! ```text
-//! schedules [--each N] [--scenario NAME] ──▶ build of schedules/ ──▶ RESULT lines │ a file to replay
+//! schedules [--each N] [--scenario NAME] ──▶ builds of schedules/ ──▶ RESULT lines │ a file to replay
+//!                                             shuttle: N schedules each; loom: every order
 //! ```
 //!
 //! The scenarios are a workspace of their own (`schedules/`), built in a folder of the target
@@ -12,6 +13,8 @@
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
 
 use clap::Args;
 
@@ -20,10 +23,13 @@ use crate::suite::{self, Binary};
 /// The manifest of the scenarios.
 const MANIFEST: &str = "schedules/Cargo.toml";
 
+/// The tests of a build, and what selects them. Loom's models take the place of shuttle's.
+const BUILDS: [&[&str]; 2] = [&["--test", "it"], &["--features", "loom", "--test", "loom"]];
+
 /// The schedules to run.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Schedules of each scenario: half of them random, half by priorities.
+    /// Schedules of each scenario under shuttle: half of them random, half by priorities.
     #[arg(long, default_value_t = 10_000)]
     each: u64,
     /// Only scenarios whose test has this in its name.
@@ -42,54 +48,65 @@ pub(crate) struct Arguments {
 /// # Errors
 /// A schedule failed, or the scenarios could not be built.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> {
-    let folder = folder(root);
-    let binary = build(root, &folder, "")?
-        .pop()
-        .ok_or("schedules: no tests were built")?;
-    let failed = folder.join("failed");
-    fs::create_dir_all(&failed).map_err(|e| format!("{}: {e}", failed.display()))?;
+    let mut binaries = build(root, suite::cargo)?;
+    if arguments.replay.is_some() {
+        binaries.truncate(1);
+    }
+    let start = Instant::now();
+    for binary in binaries {
+        run_one(&binary, &folder(root).join("failed"), arguments)?;
+    }
+    let seconds = start.elapsed().as_secs();
+    Ok(match &arguments.replay {
+        Some(_) => "schedules: the schedule passed".to_owned(),
+        None => format!(
+            "schedules: {} of each scenario from seed {} passed in {seconds} s",
+            arguments.each, arguments.seed
+        ),
+    })
+}
+
+fn run_one(binary: &Binary, failed: &Path, arguments: &Arguments) -> Result<(), String> {
+    fs::create_dir_all(failed).map_err(|e| format!("{}: {e}", failed.display()))?;
     let mut command = binary.command();
     command
         .args(["--nocapture", "--test-threads=2", &arguments.scenario])
         .env("KINFORM_SCHEDULES", arguments.each.to_string())
         .env("KINFORM_SCHEDULES_SEED", arguments.seed.to_string())
-        .env("KINFORM_SCHEDULES_FAILED", &failed);
+        .env("KINFORM_SCHEDULES_FAILED", failed);
     if let Some(file) = &arguments.replay {
         let file = fs::canonicalize(file).map_err(|e| format!("{}: {e}", file.display()))?;
         command.env("KINFORM_SCHEDULE", file);
     }
     let status = command.status();
-    let status = status.map_err(|e| format!("schedules: could not be started: {e}"))?;
-    match (status.success(), &arguments.replay) {
-        (true, None) => Ok(format!(
-            "schedules: {} of each scenario from seed {}: none failed",
-            arguments.each, arguments.seed
-        )),
-        (true, Some(_)) => Ok("schedules: the schedule passed".to_owned()),
-        (false, _) => Err(format!(
-            "schedules: a schedule failed: {status}; the file that is named above runs it again:\n\
-             cargo xtask schedules --scenario NAME --replay FILE"
-        )),
+    let status = status.map_err(|e| format!("{}: could not be started: {e}", binary.name))?;
+    if status.success() {
+        return Ok(());
     }
+    Err(format!(
+        "{}: a schedule failed ({status}); the file that is named above runs it again:\n\
+         cargo xtask schedules --scenario NAME --replay FILE",
+        binary.name
+    ))
 }
 
 /// The folder of their builds.
-pub(crate) fn folder(root: &Path) -> PathBuf {
+fn folder(root: &Path) -> PathBuf {
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
     root.join(target).join("schedules")
 }
 
-/// Builds the test binaries of the scenarios in a folder, with flags of the compiler besides those of
-/// the environment.
+/// Builds the test binaries of the scenarios, each by a cargo that the caller provides.
 ///
 /// # Errors
 /// They do not build.
-pub(crate) fn build(root: &Path, folder: &Path, flags: &str) -> Result<Vec<Binary>, String> {
-    let mut cargo = suite::cargo();
-    if !flags.is_empty() {
-        let known = env::var("RUSTFLAGS").unwrap_or_default();
-        cargo.env("RUSTFLAGS", format!("{known} {flags}"));
+pub(crate) fn build(root: &Path, cargo: impl Fn() -> Command) -> Result<Vec<Binary>, String> {
+    let mut binaries = Vec::new();
+    for tests in BUILDS {
+        let mut cargo = cargo();
+        cargo.env("CARGO_TARGET_DIR", folder(root));
+        let arguments = [&["--manifest-path", MANIFEST], tests].concat();
+        binaries.extend(suite::build_by(cargo, root, &arguments)?);
     }
-    cargo.env("CARGO_TARGET_DIR", folder);
-    suite::build_by(cargo, root, &["--manifest-path", MANIFEST, "--test", "it"])
+    Ok(binaries)
 }

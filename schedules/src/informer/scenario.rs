@@ -164,7 +164,7 @@ async fn leave(registration: Registration, heard: &Heard) {
     state.is_removed = true;
 }
 
-/// What one handler heard.
+/// The state of one handler, as its calls left it.
 #[derive(Clone)]
 struct Heard {
     state: Arc<Mutex<State>>,

@@ -145,8 +145,8 @@ async fn drive(shared: &Shared, truth: &Truth) {
             }
             future::yield_now().await;
         }
-        // The message first, then the loss counts: a request may pass while it is told. The last
-        // term may end with the election, by one message.
+        // The message first, then the loss counts: a request may pass until its message is out.
+        // The last term may end with the election, by one message.
         if number == TERMS && draw(2) == 0 {
             shared.finish(Ended::Stopped);
         } else {

@@ -7,7 +7,7 @@
 //!
 //! The binaries are built once, with every seam in them; the environment chooses the bug. This
 //! program is also the compiler's wrapper that sets the cfg. Cargo uses the wrapper for the crates
-//! of this workspace alone, so dependencies are not built again and builds without the cfg stay.
+//! of a workspace alone, so dependencies are not built again and builds without the cfg stay.
 //! Tests named after a bug run first, since they should be the ones that notice. A binary is
 //! stopped at its first failure. A test that hangs is killed at the limit, and its line reports
 //! that.
@@ -182,31 +182,24 @@ fn describe(mutant: &Mutant) -> String {
 fn build(root: &Path, chosen: &[&Mutant]) -> Result<Vec<Binary>, String> {
     let is_scheduled = |package: &&str| *package == SCHEDULES;
     let mut packages = chosen.iter().flat_map(|mutant| mutant.packages);
-    let mut binaries = match packages.clone().all(is_scheduled) {
-        true => Vec::new(),
-        false => build_workspace(root)?,
-    };
-    if packages.any(is_scheduled) {
-        // The wrapper is for the crates of one workspace, and the scenarios' one has others of ours.
-        let folder = schedules::folder(root).join("mutants");
-        let built = schedules::build(root, &folder, "--cfg kinform_mutants")?;
-        for binary in built {
-            binaries.push(Binary::new(binary)?);
-        }
-    }
-    Ok(binaries)
-}
-
-fn build_workspace(root: &Path) -> Result<Vec<Binary>, String> {
     let wrapper = std::env::current_exe().map_err(|e| format!("this program's path: {e}"))?;
-    let mut cargo = suite::cargo();
-    cargo
-        .env("RUSTC_WORKSPACE_WRAPPER", wrapper)
-        .env(WRAPPED, "1");
-    // The whole workspace: any other choice gives dependencies other features, and builds them
-    // again.
-    let arguments = ["--workspace", "--lib", "--test", "it"];
-    let built = suite::build_by(cargo, root, &arguments)?;
+    let cargo = || {
+        let mut cargo = suite::cargo();
+        cargo
+            .env("RUSTC_WORKSPACE_WRAPPER", &wrapper)
+            .env(WRAPPED, "1");
+        cargo
+    };
+    let mut built = Vec::new();
+    if !packages.clone().all(is_scheduled) {
+        // The whole workspace: any other choice gives dependencies other features, and builds them
+        // again.
+        let arguments = ["--workspace", "--lib", "--test", "it"];
+        built = suite::build_by(cargo(), root, &arguments)?;
+    }
+    if packages.any(is_scheduled) {
+        built.extend(schedules::build(root, cargo)?);
+    }
     built.into_iter().map(Binary::new).collect()
 }
 
