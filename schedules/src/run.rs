@@ -32,7 +32,9 @@ const STACK: usize = 256 << 10;
 pub fn check(name: &str, scenario: fn()) {
     if let Ok(file) = std::env::var("KINFORM_SCHEDULE") {
         let scheduler = ReplayScheduler::new_from_file(&file);
-        let scheduler = scheduler.unwrap_or_else(|error| panic!("{file}: {error}"));
+        let mut scheduler = scheduler.unwrap_or_else(|error| panic!("{file}: {error}"));
+        // The file ends where the schedule failed: one that goes on there passes.
+        scheduler.set_allow_incomplete();
         run(scheduler, scenario);
         eprintln!("RESULT {name}: the schedule passed");
         return;
