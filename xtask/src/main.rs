@@ -17,6 +17,7 @@ mod election;
 mod fuzz;
 mod map;
 mod mutants;
+mod schedules;
 mod schema;
 mod suite;
 mod text;
@@ -44,6 +45,8 @@ enum Task {
     Map(map::Arguments),
     /// Puts known bugs back, one at a time: the tests must notice each.
     Mutants(mutants::Arguments),
+    /// Runs the concurrent code under many schedules.
+    Schedules(schedules::Arguments),
     /// Makes the table of built-in types.
     Schema(schema::Arguments),
 }
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Task::Fuzz(arguments) => fuzz::run(root, &arguments),
         Task::Map(arguments) => map::run(&arguments),
         Task::Mutants(arguments) => mutants::run(root, &arguments),
+        Task::Schedules(arguments) => schedules::run(root, &arguments),
         Task::Schema(arguments) => schema::run(&arguments).map_err(|e| e.to_string()),
     };
     match report {

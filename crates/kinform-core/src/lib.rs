@@ -19,6 +19,8 @@ pub mod queue;
 pub mod reflector;
 pub mod stats;
 pub mod store;
+#[cfg_attr(kinform_shuttle, path = "../../../schedules/core/sync.rs")]
+mod sync;
 pub mod time;
 pub mod wire;
 

@@ -19,6 +19,7 @@ mod probes;
 mod serve;
 mod settings;
 mod signals;
+mod sync;
 #[cfg(feature = "metrics")]
 mod telemetry;
 #[cfg(feature = "webhook")]

@@ -7,7 +7,7 @@
 //!
 //! The binaries are built once, with every seam in them; the environment chooses the bug. This
 //! program is also the compiler's wrapper that sets the cfg. Cargo uses the wrapper for the crates
-//! of this workspace alone, so dependencies are not built again and builds without the cfg stay.
+//! of a workspace alone, so dependencies are not built again and builds without the cfg stay.
 //! Tests named after a bug run first, since they should be the ones that notice. A binary is
 //! stopped at its first failure. A test that hangs is killed at the limit, and its line reports
 //! that.
@@ -25,9 +25,9 @@ use std::thread;
 use std::time::Instant;
 
 use binary::{Binary, Outcome};
-use table::{MUTANTS, Mutant};
+use table::{MUTANTS, Mutant, SCHEDULES};
 
-use crate::suite;
+use crate::{schedules, suite};
 
 /// Says that this program is to wrap the compiler.
 const WRAPPED: &str = "KINFORM_MUTANTS_WRAPPED";
@@ -122,7 +122,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
         let lines = chosen.iter().map(|m| describe(m));
         return Ok(lines.collect::<Vec<_>>().join("\n"));
     }
-    let mut binaries = build(root)?;
+    let mut binaries = build(root, &chosen)?;
     let is_needed = |b: &Binary| chosen.iter().any(|m| m.packages.contains(&b.package()));
     binaries.retain(is_needed);
     let start = Instant::now();
@@ -178,17 +178,28 @@ fn describe(mutant: &Mutant) -> String {
     format!("{name:4} {mistake} ({seen})")
 }
 
-/// The test binaries of all packages, with every seam in them.
-fn build(root: &Path) -> Result<Vec<Binary>, String> {
+/// The test binaries of the packages that the chosen bugs need, with every seam in them.
+fn build(root: &Path, chosen: &[&Mutant]) -> Result<Vec<Binary>, String> {
+    let is_scheduled = |package: &&str| *package == SCHEDULES;
+    let mut packages = chosen.iter().flat_map(|mutant| mutant.packages);
     let wrapper = std::env::current_exe().map_err(|e| format!("this program's path: {e}"))?;
-    let mut cargo = suite::cargo();
-    cargo
-        .env("RUSTC_WORKSPACE_WRAPPER", wrapper)
-        .env(WRAPPED, "1");
-    // The whole workspace: any other choice gives dependencies other features, and builds them
-    // again.
-    let arguments = ["--workspace", "--lib", "--test", "it"];
-    let built = suite::build_by(cargo, root, &arguments)?;
+    let cargo = || {
+        let mut cargo = suite::cargo();
+        cargo
+            .env("RUSTC_WORKSPACE_WRAPPER", &wrapper)
+            .env(WRAPPED, "1");
+        cargo
+    };
+    let mut built = Vec::new();
+    if !packages.clone().all(is_scheduled) {
+        // The whole workspace: any other choice gives dependencies other features, and builds them
+        // again.
+        let arguments = ["--workspace", "--lib", "--test", "it"];
+        built = suite::build_by(cargo(), root, &arguments)?;
+    }
+    if packages.any(is_scheduled) {
+        built.extend(schedules::build(root, cargo)?);
+    }
     built.into_iter().map(Binary::new).collect()
 }
 

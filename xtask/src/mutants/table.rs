@@ -4,10 +4,11 @@
 //! MUTANTS ──name──▶ `mutant!("B6")` in the sources, `fn b6_..` in the tests of these packages
 //! ```
 //!
-//! One row a bug: B and D are those that informers or queues shipped with, K are mistakes that
-//! features of this engine's own could have, E those of events, L of a leader election, Q of a queue,
-//! R those of reading own writes and of fresh views, S those of a server. A row without a seam, a
-//! seam without a row, and a row without a test of its name fail this file's test. Sorted by name.
+//! One row a bug: B and D are those that informers or queues shipped with, C mistakes that only some
+//! schedules show, K mistakes that features of this engine's own could have, E those of events, L of a
+//! leader election, Q of a queue, R those of reading own writes and of fresh views, S those of a
+//! server. A row without a seam, a seam without a row, and a row without a test of its name fail this
+//! file's test. Sorted by name.
 
 /// A known bug that can be put back.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +32,11 @@ const SHELL: &[&str] = &["kinform", "kinform-testkit"];
 const OPERATOR: &[&str] = &["kinform-operator"];
 
 const SERVER: &[&str] = &["kinform-apiserver"];
+
+/// The package of the scenarios that run under a scheduler.
+pub(crate) const SCHEDULES: &str = "schedules";
+
+const SCHEDULED: &[&str] = &[SCHEDULES];
 
 /// All of them.
 pub(crate) const MUTANTS: &[Mutant] = &[
@@ -225,6 +231,60 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         seen: "kube#1630",
         mistake: "a late handler goes on from the newest position, not from that of what it was told",
         packages: CORE,
+    },
+    Mutant {
+        name: "C1",
+        seen: "publishing: the end of the ring before its root",
+        mistake: "a handler hears of a change that is not stored yet",
+        packages: SCHEDULED,
+    },
+    Mutant {
+        name: "C2",
+        seen: "late handlers: the root before the ring is held",
+        mistake: "the batches between a handler's first root and its cursor are dropped",
+        packages: SCHEDULED,
+    },
+    Mutant {
+        name: "C3",
+        seen: "kubernetes#141079",
+        mistake: "a drain waits from a moment after its look: the last wake-up is lost",
+        packages: SCHEDULED,
+    },
+    Mutant {
+        name: "C4",
+        seen: "kube#375",
+        mistake: "a handler marks a wake-up as seen after it has looked: the last batch is lost",
+        packages: SCHEDULED,
+    },
+    Mutant {
+        name: "C5",
+        seen: "removal of handlers while they are called",
+        mistake: "a removal returns while a call is under way",
+        packages: SCHEDULED,
+    },
+    Mutant {
+        name: "C6",
+        seen: "requests: their end by a message",
+        mistake: "a request looks at its term before it listens: the end is lost",
+        packages: SCHEDULED,
+    },
+    Mutant {
+        name: "C7",
+        seen: "cilium#42920",
+        mistake: "a request goes on after its term until a timer fires",
+        packages: SCHEDULED,
+    },
+    Mutant {
+        name: "C8",
+        seen: "waits for a key that are given up",
+        mistake: "a wait that is given up keeps the wake-up that it got",
+        packages: SCHEDULED,
+    },
+    Mutant {
+        name: "C9",
+        seen: "memory orderings",
+        mistake: "a handler's claim on the ring is not ordered before its look at the root",
+        packages: SCHEDULED,
     },
     Mutant {
         name: "D1",
@@ -784,8 +844,12 @@ mod tests {
 
     fn crates() -> Vec<(PathBuf, String)> {
         let mut found = Vec::new();
-        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
-        sources(&crates, &mut found);
+        for folder in ["../crates", "../schedules"] {
+            sources(
+                &Path::new(env!("CARGO_MANIFEST_DIR")).join(folder),
+                &mut found,
+            );
+        }
         found.retain(|(path, _)| !path.ends_with("mutant.rs"));
         found
     }

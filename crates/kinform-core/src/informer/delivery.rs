@@ -151,8 +151,9 @@ impl Delivery {
 
     fn step(&mut self) -> Next {
         if self.phase == Phase::Waiting {
+            let early = mutant!("C2").then(|| self.reader.root());
             self.mark.pin(self.reader.ring().end());
-            let root = self.reader.root();
+            let root = early.unwrap_or_else(|| self.reader.root());
             if self.is_leaving || !root.has_synced() {
                 return Next::Idle;
             }

@@ -21,13 +21,13 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use arc_swap::ArcSwapOption;
 use kinform_api::mutant;
 
 use crate::delta::Change;
 use crate::store::root::Root;
+use crate::sync::{ArcSwapOption, AtomicU64};
 
 // What a batch and a change pin besides objects: copied blocks of the root after, an estimate.
 const BATCH_BYTES: usize = 4 * 1024;

@@ -12,11 +12,10 @@
 //! `sharedProcessor.distribute`).
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use arc_swap::ArcSwap;
-use kinform_api::KeyRef;
+use kinform_api::{KeyRef, mutant};
 
 use super::applier::{Applied, Applier};
 use super::news::News;
@@ -33,6 +32,7 @@ use crate::store::edit::{BuiltIndex, Edit};
 use crate::store::index::{Index, IndexConflict};
 use crate::store::root::{IndexId, Root};
 use crate::store::shared::SharedRoot;
+use crate::sync::{ArcSwap, AtomicU64, fence};
 
 /// The one who applies deltas and publishes.
 #[derive(Debug)]
@@ -93,7 +93,9 @@ impl Mark {
     /// the batches that were dropped before it: the fence pairs with that of [`Hub::needed`].
     pub(super) fn pin(&self, position: u64) {
         self.needed.store(position, Ordering::Release);
-        fence(Ordering::SeqCst);
+        if !mutant!("C9") {
+            fence(Ordering::SeqCst);
+        }
     }
 
     /// Tells the writer the oldest batch that is still needed; `u64::MAX` if none is.
@@ -187,6 +189,9 @@ impl Writer {
         }
         let end = root.position();
         let has_moved = self.hub.root.load().version() != root.version();
+        if mutant!("C1") {
+            self.ring.reveal(end);
+        }
         self.hub.root.publish(root);
         self.ring.reveal(end);
         self.hub.mark_due(&due, end);

@@ -7,12 +7,12 @@
 //! Upstream counterpart: the read lock of `client-go:tools/cache/thread_safe_store.go`.
 //! Complexity: a load is a few nanoseconds and waits for nobody.
 
-use arc_swap::ArcSwap;
 use kinform_api::KeyRef;
 
 use super::root::Root;
 use super::state::State;
 use crate::object::Object;
+use crate::sync::ArcSwap;
 
 /// Holds the newest root; loaded by many, published by one.
 #[derive(Debug)]

@@ -33,6 +33,7 @@ mod clock;
 mod driver;
 mod fence;
 mod guard;
+mod guarded;
 mod identity;
 mod last_writes;
 mod leadership;
@@ -47,7 +48,8 @@ pub use kinform_core::election::{EndReason, LeaseOptions, LeaseOptionsError, OnS
 
 pub use self::builder::LeaderElection;
 pub use self::fence::{FenceError, FencePolicy, TERM_ANNOTATION};
-pub use self::guard::{Guard, Guarded};
+pub use self::guard::Guard;
+pub use self::guarded::Guarded;
 pub use self::identity::pod_namespace;
 pub(crate) use self::last_writes::Inherited;
 pub use self::leadership::Leadership;

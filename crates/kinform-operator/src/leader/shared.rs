@@ -9,16 +9,16 @@
 //!
 //! Upstream counterpart: `LeaderElector.IsLeader`, which trusts the last record.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use kinform::controller::LastWrites;
 use kinform_api::mutant;
 use kinform_core::election::{EndReason, Term};
 use kinform_core::time::Instant;
-use tokio::sync::watch;
 
 use super::clock::Clock;
 use super::last_writes::Inherited;
+use crate::sync::{AtomicU64, watch};
 
 /// The state of an election. Only its driver changes it.
 #[derive(Debug)]
@@ -195,6 +195,9 @@ impl Shared {
             let Some(look) = self.look().filter(|look| look.number == seen.number) else {
                 return;
             };
+            if mutant!("C6") {
+                changes.mark_unchanged();
+            }
             tokio::select! {
                 biased;
                 // Its sender is here.

@@ -109,7 +109,7 @@ impl Listener {
         let mut told = 0;
         loop {
             // Before the next look: a publication from here on wakes this task.
-            let is_over = self.subscription.look();
+            let is_over = !mutant!("C4") && self.subscription.look();
             let draining = is_over || self.state.drain.is_cancelled();
             if self.state.remove.is_cancelled() {
                 if mutant!("B32") {
@@ -127,6 +127,7 @@ impl Listener {
                     self.state.synced.send_replace(true);
                 }
                 None if draining => break,
+                None if mutant!("C4") && self.subscription.look() => break,
                 None => self.wait().await,
             }
             self.state.measure(self.subscription.times_behind());

@@ -18,6 +18,7 @@
 //! | `reflector` | [`Reflector`]: the same loop for a store of the user's own |
 //! | `stream_support` | a memory of the resources whose streaming lists stall |
 //! | `group` | the watches of one informer, while namespaces are added and removed |
+//! | `cursor` | a position in the stream of one core, and the signal that wakes its owner |
 //! | `subscription` | the positions of one listener in all of them |
 //! | `own_writes` | waiting for a version, or for the caller's own writes |
 //! | `status` | the one state that users see |
@@ -30,6 +31,7 @@
 
 mod audit;
 mod connection;
+mod cursor;
 mod definition;
 mod fresh;
 mod group;
@@ -54,7 +56,6 @@ use std::time::Duration;
 use kinform_api::KeyRef;
 use kinform_core::delta::HandlerId;
 use kinform_core::fifo::{FifoLimits, FifoPolicy};
-use kinform_core::informer::delivery::Delivery;
 use kinform_core::informer::ring::RingLimits;
 #[cfg(feature = "compressed")]
 use kinform_core::informer::tier::Tier;
@@ -72,6 +73,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::cursor::{Cursor, Progress};
 pub(crate) use self::definition::{Definition, Origin};
 use self::fresh::Freshness;
 pub(crate) use self::group::{Cores, CoresParts, Member, Recipe};
@@ -204,14 +206,6 @@ enum Command {
     Forget(HandlerId),
 }
 
-/// Wakes the tasks that wait for changes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Progress {
-    turns: u64,
-    /// The loop has ended: it publishes no more.
-    pub(crate) ended: bool,
-}
-
 /// The parts of a core.
 pub(crate) struct CoreParts {
     pub(crate) source: Arc<dyn ListerWatcher>,
@@ -279,7 +273,7 @@ impl Core {
         let pipeline = Pipeline::new(Arc::clone(self), idle.writer, idle.inbox);
         self.tasks.tracker.spawn(async move {
             pipeline.run().await;
-            core.progress.send_modify(|progress| progress.ended = true);
+            core.end_progress();
         });
     }
 
@@ -288,7 +282,7 @@ impl Core {
         self.cancel.cancel();
         if lock(&self.idle).take().is_some() {
             self.state.send_replace(InformerState::Stopped);
-            self.progress.send_modify(|progress| progress.ended = true);
+            self.end_progress();
         }
     }
 
@@ -358,16 +352,6 @@ impl Core {
         let found =
             definitions.find(|known| matches!(&known.origin, Origin::Label(of) if of == key));
         found.map(|known| known.index.name().to_owned())
-    }
-
-    /// A new position in the stream.
-    pub(crate) fn cursor(self: &Arc<Self>) -> Cursor {
-        self.cursors.fetch_add(1, Ordering::Relaxed);
-        Cursor {
-            delivery: self.reader.deliver(),
-            progress: self.progress.subscribe(),
-            core: Arc::clone(self),
-        }
     }
 
     /// Returns whether it runs, or ran.
@@ -487,23 +471,6 @@ pub(crate) struct Listeners {
     pub(crate) most_lag: u64,
     /// The sum over all listeners.
     pub(crate) times_behind: u64,
-}
-
-/// A position in a core's stream: of a handler, or of a stream of changes.
-pub(crate) struct Cursor {
-    pub(crate) delivery: Delivery,
-    pub(crate) progress: watch::Receiver<Progress>,
-    pub(crate) core: Arc<Core>,
-}
-
-impl Drop for Cursor {
-    fn drop(&mut self) {
-        let _ = self.core.commands.send(Command::Forget(self.delivery.id()));
-        let was_last = self.core.cursors.fetch_sub(1, Ordering::AcqRel) == 1;
-        if was_last && self.core.stops_when_unused.load(Ordering::Relaxed) {
-            self.core.stop();
-        }
-    }
 }
 
 impl fmt::Debug for Core {

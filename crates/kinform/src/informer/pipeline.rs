@@ -316,9 +316,7 @@ impl Pipeline {
     /// Wakes handlers and streams for another look.
     fn wake(&mut self) {
         self.has_woken = true;
-        self.core
-            .progress
-            .send_modify(|progress| progress.turns += 1);
+        self.core.wake();
     }
 
     fn on_report(&mut self, event: &ReflectorEvent) {

@@ -19,10 +19,10 @@ use std::time::Duration;
 use futures::future::select_all;
 use kinform_api::mutant;
 use kinform_core::informer::delivery::{Changes, Next};
-use tokio::sync::watch;
 
 use super::registration::{ListenerState, Place};
 use super::{Command, Core, Cores, Cursor};
+use crate::sync::watch;
 
 pub(crate) struct Subscription {
     cores: Cores,

@@ -24,7 +24,7 @@ mod item;
 use std::fmt;
 use std::hash::Hash;
 use std::num::NonZeroU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -34,11 +34,11 @@ use kinform_core::queue::{
     AddOutcome, Fairness, Limiter, Next, Priority, Queue, QueueStats, Running, Ticket, Verdict,
 };
 use kinform_core::time::Instant;
-use tokio::sync::Notify;
 
 pub use self::get::Get;
 pub use self::item::Item;
 use crate::env::Env;
+use crate::sync::{Mutex, MutexGuard, Notify};
 
 /// A handle of a work queue.
 #[doc(alias = "TypedRateLimitingInterface")]
@@ -306,6 +306,9 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
             };
             if is_drained {
                 return Ok(given_up);
+            }
+            if mutant!("C3") {
+                drained.set(self.0.drained.notified());
             }
             if is_closed {
                 return Err(self.undrained());
