@@ -33,6 +33,23 @@ impl Shape {
         self.saw(text);
     }
 
+    /// The form of a text: its signs, with each run of letters or digits as one.
+    pub fn form(&mut self, text: &str) {
+        let mut form = String::new();
+        // BOUND: long texts differ in their beginnings.
+        for letter in text.chars().take(400) {
+            let kind = match letter {
+                letter if letter.is_alphanumeric() => 'a',
+                letter if letter.is_whitespace() => ' ',
+                letter => letter,
+            };
+            if !form.ends_with(kind) && form.len() < 60 {
+                form.push(kind);
+            }
+        }
+        self.saw(form);
+    }
+
     /// Adds a count, rounded to a power of two.
     pub fn count(&mut self, count: usize) {
         self.saw(usize::BITS - count.leading_zeros());

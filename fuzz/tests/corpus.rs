@@ -85,6 +85,81 @@ fn protobuf_keeps_its_promises() {
 }
 
 #[test]
+fn selectors_keep_their_promises() {
+    keeps_its_promises("selectors");
+}
+
+#[test]
+fn field_paths_keep_their_promises() {
+    keeps_its_promises("field_path");
+}
+
+#[test]
+fn json_paths_keep_their_promises() {
+    keeps_its_promises("json_path");
+}
+
+#[test]
+fn json_patches_keep_their_promises() {
+    keeps_its_promises("json_patch");
+}
+
+#[test]
+fn merge_patches_keep_their_promises() {
+    keeps_its_promises("merge_patch");
+}
+
+#[test]
+fn strategic_merges_keep_their_promises() {
+    keeps_its_promises("strategic_merge");
+}
+
+#[test]
+fn applies_keep_their_promises() {
+    keeps_its_promises("apply");
+}
+
+#[test]
+fn continue_tokens_keep_their_promises() {
+    keeps_its_promises("continue_token");
+}
+
+#[test]
+fn heads_of_requests_keep_their_promises() {
+    keeps_its_promises("negotiation");
+}
+
+#[test]
+fn admission_replies_keep_their_promises() {
+    keeps_its_promises("admission_reply");
+}
+
+#[test]
+fn yaml_keeps_its_promises() {
+    keeps_its_promises("yaml");
+}
+
+#[test]
+fn cel_keeps_its_promises() {
+    keeps_its_promises("cel");
+}
+
+#[test]
+fn patterns_keep_their_promises() {
+    keeps_its_promises("patterns");
+}
+
+#[test]
+fn kubeconfigs_keep_their_promises() {
+    keeps_its_promises("kubeconfig");
+}
+
+#[test]
+fn manifests_keep_their_promises() {
+    keeps_its_promises("manifests");
+}
+
+#[test]
 fn every_target_has_a_program_for_cargo_fuzz() {
     let _alone = alone();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz_targets");

@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: hostile bytes for the readers of the wire.
+//! `cargo xtask fuzz`: hostile bytes for the readers of the wire, of the server and of files.
 //!
 //! ```text
 //! fuzz [TARGET] [--for 10m] ──▶ a nightly compiler and cargo-fuzz ──▶ cargo +nightly fuzz run
@@ -30,7 +30,27 @@ pub(crate) struct Arguments {
     seed: u64,
 }
 
-const TARGETS: [&str; 4] = ["list", "watch", "head", "protobuf"];
+const TARGETS: [&str; 19] = [
+    "list",
+    "watch",
+    "head",
+    "protobuf",
+    "selectors",
+    "field_path",
+    "json_path",
+    "json_patch",
+    "merge_patch",
+    "strategic_merge",
+    "apply",
+    "continue_token",
+    "negotiation",
+    "admission_reply",
+    "yaml",
+    "cel",
+    "patterns",
+    "kubeconfig",
+    "manifests",
+];
 
 /// Runs the targets of `fuzz/` in the repository at `root`; their output goes to the terminal.
 ///

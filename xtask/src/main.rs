@@ -39,7 +39,7 @@ enum Task {
     E2e(e2e::Arguments),
     /// Runs seeded histories of leader election, kinform's and upstream's.
     Election(election::Arguments),
-    /// Gives the readers of the wire hostile bytes.
+    /// Gives readers hostile bytes: of the wire, the server and files.
     Fuzz(fuzz::Arguments),
     /// Prints which folders import which, and the circles among them.
     Map(map::Arguments),

@@ -26,7 +26,6 @@ use kinform_fuzz::{Target, heap, target};
 const MOST_HEAP: usize = 2 << 30;
 /// A target that is linear takes less for a byte, on any machine, all its readings together.
 const SLOWEST_BYTE: Duration = Duration::from_micros(10);
-const SLOWEST_START: Duration = Duration::from_millis(20);
 
 struct Arguments {
     target: Target,
@@ -193,7 +192,7 @@ fn running_time() -> Duration {
 
 /// The shape of the reading, or the promise that it broke.
 fn run(target: &Target, input: &[u8]) -> Result<u64, String> {
-    let allowed = SLOWEST_START + SLOWEST_BYTE * input.len() as u32;
+    let allowed = target.patience + SLOWEST_BYTE * input.len() as u32;
     let mut took = Duration::MAX;
     // Caches that others emptied make one run slow, not three.
     for _ in 0..3 {

@@ -12,3 +12,4 @@ pub(crate) mod query;
 pub(crate) mod reply;
 pub(crate) mod route;
 pub(crate) mod yaml;
+mod yaml_value;

@@ -19,6 +19,7 @@ use serde_json::{Map, Value};
 use serde_saphyr::options::DuplicateKeyPolicy;
 use serde_saphyr::{Budget, Error, Options};
 
+use super::yaml_value::{self, Counted};
 use crate::object::number::whole_numbers;
 
 /// The media type of YAML.
@@ -30,6 +31,10 @@ const MAX_DEPTH: usize = 64;
 const MAX_NODES: usize = 2_000_000;
 /// The number of parser events that the expansion of aliases may add.
 const MAX_REPLAYED: usize = 100_000;
+/// The words for a document that exceeds a limit.
+const TOO_LARGE: &str = "the document is nested too deep or too large";
+/// The bytes of text that the expansion of aliases may add.
+const MAX_EXPANDED: usize = 16 << 20;
 /// The length of a key, in bytes, above which it is written with a mark, as libyaml writes it.
 const MARKED_KEY: usize = 128;
 /// The depth of a document of a file, that of JSON.
@@ -131,16 +136,24 @@ fn first_document(
         legacy_octal_numbers: true,
         with_snippet: false
     };
-    let mut documents = serde_saphyr::read_with_options::<_, Value>(&mut bytes, options);
-    documents.next().unwrap_or(Ok(Value::Null))
+    // A text in UTF-16 may be longer in UTF-8.
+    let text = bytes.len().saturating_mul(2);
+    yaml_value::within(text.saturating_add(MAX_EXPANDED), || {
+        let mut documents = serde_saphyr::read_with_options::<_, Counted>(&mut bytes, options);
+        let first = documents.next().unwrap_or(Ok(Counted(Value::Null)));
+        first.map(|Counted(value)| value)
+    })
 }
 
 fn malformed(error: &Error) -> YamlError {
+    let detail = error.without_snippet().to_string();
+    // An error within an alias has its places behind the words.
+    let has_too_much_text = detail.starts_with(yaml_value::TOO_MUCH_TEXT);
     let what = match error.without_snippet() {
-        Error::Budget { .. } => "the document is nested too deep or too large",
+        Error::Budget { .. } => TOO_LARGE,
+        _ if has_too_much_text => TOO_LARGE,
         _ => "the document is malformed",
     };
-    let detail = error.without_snippet().to_string();
     YamlError {
         line: error.location().map(|at| at.line()),
         what,
@@ -421,6 +434,21 @@ mod tests {
         let thread = std::thread::Builder::new().stack_size(3 << 19);
         let parsed = thread.spawn(move || parse(allowed.as_bytes()).is_ok());
         assert!(parsed.unwrap().join().unwrap());
+    }
+
+    #[test]
+    fn a_long_text_of_many_aliases_is_refused() {
+        let document = |length: usize, aliases: usize| {
+            let (long, aliases) = ("x".repeat(length), vec!["*a"; aliases].join(", "));
+            format!("a: &a {long}\nb: [{aliases}]\nc: &c {{d: *a}}\ne: [*c, *c]\n")
+        };
+        assert!(parse(document(1000, 90).as_bytes()).is_ok());
+        assert!(parse(document(1 << 20, 13).as_bytes()).is_ok());
+        let error = parse(document(1 << 20, 20).as_bytes()).unwrap_err();
+        assert!(error.to_string().ends_with(TOO_LARGE), "{}", error.detail);
+        // A text without aliases may be as long as the body is.
+        let long = format!("a: {}\n", "x".repeat(20 << 20));
+        assert!(parse(long.as_bytes()).is_ok());
     }
 
     #[test]

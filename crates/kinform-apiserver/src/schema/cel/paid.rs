@@ -83,10 +83,57 @@ fn texts(context: &mut Context<'static>, purse: &Purse) {
         "replace",
         move |this: This<Arc<String>>, with: Arguments| replace(&of, &this.0, &with.0),
     );
+    context.add_function("size", |this: This<Value>| size(&this.0));
+    context.add_function("split", |this: This<Arc<String>>, with: Arguments| {
+        split(&this.0, &with.0)
+    });
     let of = purse.clone();
     context.add_function("join", move |this: This<Value>, with: Arguments| {
         join(&of, &this.0, &with.0)
     });
+}
+
+/// The number of items, members or bytes; of a text, of its code points. The library counts the
+/// bytes of a text.
+fn size(of: &Value) -> Outcome {
+    let size = match of {
+        Value::List(items) => items.len(),
+        Value::Map(members) => members.map.len(),
+        Value::String(text) => text.chars().count(),
+        Value::Bytes(bytes) => bytes.len(),
+        _ => return Err(ExecutionError::NoSuchOverload),
+    };
+    Ok(Value::Int(i64::try_from(size).unwrap_or(i64::MAX)))
+}
+
+/// The parts of a text, at most as many as is asked for; the last part is then the rest. The empty
+/// separator stands between code points, and in the library also before the first one.
+fn split(of: &str, with: &[Value]) -> Outcome {
+    let (separator, most) = match with {
+        [Value::String(separator)] => (separator, usize::MAX),
+        [Value::String(separator), Value::Int(most)] => {
+            (separator, usize::try_from(*most).unwrap_or(usize::MAX))
+        }
+        _ => return Err(ExecutionError::NoSuchOverload),
+    };
+    let parts: Vec<Value> = match separator.is_empty() {
+        false => of.splitn(most, separator.as_str()).map(text).collect(),
+        true => {
+            let ends = of.char_indices().map(|(at, letter)| at + letter.len_utf8());
+            let (mut parts, mut from) = (Vec::new(), 0);
+            for end in ends.take(most) {
+                let end = if parts.len() + 1 == most {
+                    of.len()
+                } else {
+                    end
+                };
+                parts.push(text(of.get(from..end).unwrap_or_default()));
+                from = end;
+            }
+            parts
+        }
+    };
+    Ok(Value::List(Arc::new(parts)))
 }
 
 fn lists(context: &mut Context<'static>, purse: &Purse) {

@@ -56,6 +56,23 @@ fn a_hostile_rule_ends_when_its_budget_is_spent() {
     }
 }
 
+// cel-go: TestStrings, "size" of the standard library
+#[test]
+fn texts_have_the_size_and_the_parts_of_their_code_points() {
+    let object = json!({"text": "é\u{1f980}", "list": ["a"]});
+    for rule in [
+        "size(self.text) == 2 && self.text.size() == 2 && size('') == 0",
+        "size(bytes(self.text)) == 6 && size(self.list) == 1 && size({'a': 1}) == 1",
+        "self.text.split('') == ['é', '\u{1f980}'] && ''.split('') == []",
+        "'abc'.split('', 2) == ['a', 'bc'] && 'abc'.split('', 0) == [] && 'ab'.split('', -1) == ['a', 'b']",
+        "'a,b,'.split(',') == ['a', 'b', ''] && 'a,b,c'.split(',', 2) == ['a', 'b,c']",
+        "''.split(',') == [''] && 'a,b'.split(',', 0) == []",
+    ] {
+        let errors = run(rule, &schema(), &object, None);
+        assert!(errors.is_empty(), "{rule}: {errors:?}");
+    }
+}
+
 // kubernetes: CustomResourceValidationRules "exceeds the runtime cost limit"
 #[test]
 fn the_loops_of_one_rule_have_a_million_steps() {
