@@ -239,6 +239,14 @@ fn boolean(draw: &mut Draw<'_>, (facts, depth): (&Facts, usize)) -> Part<bool> {
             let value = decides.and_then(|it| if it { a } else { b });
             (format!("({condition} ? {left} : {right})"), value)
         }
+        kind => of_members(draw, less, kind),
+    }
+}
+
+/// A question about the members of the object.
+fn of_members(draw: &mut Draw<'_>, less: (&Facts, usize), kind: usize) -> Part<bool> {
+    let facts = less.0;
+    match kind {
         9 => {
             let (text, value) = whole(draw, less);
             (

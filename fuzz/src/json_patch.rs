@@ -45,7 +45,7 @@ pub const WORDS: &[&[u8]] = &[
     b"}",
 ];
 
-/// What an evaluator cannot apply.
+/// The reason of an evaluator that cannot apply an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfit;
 

@@ -59,7 +59,7 @@ pub const WORDS: &[&[u8]] = &[
     b"|\n",
 ];
 
-/// What no error may quote.
+/// A credential that no error may quote.
 const SECRET: &str = "hidden";
 
 thread_local! {

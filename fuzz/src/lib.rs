@@ -1,4 +1,4 @@
-//! What must hold of every input of a reader, however hostile the input is.
+//! Promises that hold for every input of a reader, however hostile the input is.
 //!
 //! ```text
 //! bytes ──▶ target ──▶ panic (a broken promise) | Shape (what kind of reading it was)

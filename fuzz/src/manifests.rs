@@ -5,8 +5,8 @@
 //!        └─ drawn ──▶ documents, lists in lists ──▶ text with separators ──▶ these documents, these objects
 //! ```
 //!
-//! The parser is that of the command's folder `manifest/`, compiled here: the command is a binary,
-//! with an allocator of its own.
+//! The parser is that of `kinform-cli/src/manifest/`, compiled here: the command is a binary, with an
+//! allocator of its own.
 //! Upstream: `apimachinery:pkg/util/yaml`, `cli-runtime:pkg/resource`.
 
 use serde_json::{Value, json};
@@ -19,6 +19,10 @@ use crate::yaml;
 mod list;
 #[path = "../../crates/kinform-cli/src/manifest/parse.rs"]
 mod parse;
+
+/// The stack of the thread on which the command reads manifests; its tests name it.
+#[cfg(test)]
+const STACK: usize = 16 << 20;
 
 /// The effect of a document, as in the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

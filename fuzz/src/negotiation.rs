@@ -9,7 +9,7 @@
 //! Upstream: `apiserver:pkg/endpoints/handlers/negotiation`.
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request};
+use http::{HeaderValue, Request};
 use serde_json::{Value, json};
 
 use crate::draw::Draw;
@@ -185,114 +185,116 @@ fn drawn_accept(cluster: &Cluster, draw: &mut Draw<'_>, shape: &mut Shape) {
     }
 }
 
-/// Any request: a code that a real server may answer with, and a Status for each refusal.
-fn drawn_head(cluster: &Cluster, draw: &mut Draw<'_>, shape: &mut Shape) {
-    const SEGMENTS: [&str; 20] = [
-        "api",
-        "v1",
-        "namespaces",
-        "default",
-        "pods",
-        "apis",
-        "apps",
-        "deployments",
-        "a",
-        "status",
-        "scale",
-        "things",
-        "fuzz.example.com",
-        "watch",
-        "",
-        "..",
-        "%2e%2e",
-        "%00",
-        "log",
-        "openapi",
-    ];
-    const NAMES: [&str; 14] = [
-        "limit",
-        "continue",
-        "resourceVersion",
-        "resourceVersionMatch",
-        "labelSelector",
-        "fieldSelector",
-        "watch",
-        "pretty",
-        "dryRun",
-        "fieldManager",
-        "fieldValidation",
-        "sendInitialEvents",
-        "allowWatchBookmarks",
-        "force",
-    ];
-    let method = draw.pick(&[
-        Method::GET.as_str(),
-        "POST",
-        "PUT",
-        "PATCH",
-        "DELETE",
-        "HEAD",
-        "OPTIONS",
-        "CONNECT",
-        "BREW",
-    ]);
-    let mut path = draw
-        .pick(&[
-            "",
-            "/api/v1",
-            "/apis/apps/v1",
-            THINGS,
-            "/api/v1/namespaces/default",
-        ])
-        .to_owned();
+/// Places and words of drawn requests.
+const PREFIXES: [&str; 5] = [
+    "",
+    "/api/v1",
+    "/apis/apps/v1",
+    THINGS,
+    "/api/v1/namespaces/default",
+];
+const SEGMENTS: [&str; 20] = [
+    "api",
+    "v1",
+    "namespaces",
+    "default",
+    "pods",
+    "apis",
+    "apps",
+    "deployments",
+    "a",
+    "status",
+    "scale",
+    "things",
+    "fuzz.example.com",
+    "watch",
+    "",
+    "..",
+    "%2e%2e",
+    "%00",
+    "log",
+    "openapi",
+];
+const NAMES: [&str; 14] = [
+    "limit",
+    "continue",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "labelSelector",
+    "fieldSelector",
+    "watch",
+    "pretty",
+    "dryRun",
+    "fieldManager",
+    "fieldValidation",
+    "sendInitialEvents",
+    "allowWatchBookmarks",
+    "force",
+];
+const VALUES: [&str; 13] = [
+    "",
+    "1",
+    "0",
+    "true",
+    "All",
+    "Exact",
+    "NotOlderThan",
+    "a=b",
+    "-1",
+    "é",
+    "\0",
+    "9999999999999999999",
+    "Strict",
+];
+const METHODS: [&str; 9] = [
+    "GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "CONNECT", "BREW",
+];
+const MEDIA: [&str; 7] = [
+    "application/json",
+    "application/yaml",
+    PROTOBUF,
+    "text/plain",
+    "application/merge-patch+json",
+    "application/json; charset=utf-8",
+    "",
+];
+const BODIES: [&str; 8] = [
+    "",
+    "{}",
+    "[",
+    "null",
+    "{\"metadata\":{\"name\":\"b\"}}",
+    "a: [*b",
+    "k8s\0",
+    "{\"kind\":\"Pod\",\"apiVersion\":\"v1\"}",
+];
+
+/// Any path and query of a method.
+fn drawn_url(draw: &mut Draw<'_>, method: &str) -> String {
+    let mut url = draw.pick(&PREFIXES).to_owned();
     for _ in 0..draw.below(6) {
-        path.push('/');
-        path.push_str(draw.pick(&SEGMENTS));
+        url.push('/');
+        url.push_str(draw.pick(&SEGMENTS));
     }
-    if path.is_empty() {
-        path.push('/');
+    if url.is_empty() {
+        url.push('/');
     }
     // A watch ends, and nothing is stored that the next input would find. The first value counts.
     let is_write = !matches!(method, "GET" | "HEAD" | "OPTIONS");
-    path.push_str("?timeoutSeconds=1");
-    path.push_str(if is_write { "&dryRun=All" } else { "" });
+    url.push_str("?timeoutSeconds=1");
+    url.push_str(if is_write { "&dryRun=All" } else { "" });
     for _ in 0..draw.below(4) {
-        let value = draw.pick(&[
-            "",
-            "1",
-            "0",
-            "true",
-            "All",
-            "Exact",
-            "NotOlderThan",
-            "a=b",
-            "-1",
-            "é",
-            "\0",
-            "9999999999999999999",
-            "Strict",
-        ]);
-        path.push_str(&format!("&{}={}", draw.pick(&NAMES), encoded(value)));
+        let value = encoded(draw.pick(&VALUES));
+        url.push_str(&format!("&{}={value}", draw.pick(&NAMES)));
     }
-    let media = draw.pick(&[
-        "application/json",
-        "application/yaml",
-        PROTOBUF,
-        "text/plain",
-        "application/merge-patch+json",
-        "application/json; charset=utf-8",
-        "",
-    ]);
-    let body = draw.pick(&[
-        "",
-        "{}",
-        "[",
-        "null",
-        "{\"metadata\":{\"name\":\"b\"}}",
-        "a: [*b",
-        "k8s\0",
-        "{\"kind\":\"Pod\",\"apiVersion\":\"v1\"}",
-    ]);
+    url
+}
+
+/// Any request: a code that a real server may answer with, and a Status for each refusal.
+fn drawn_head(cluster: &Cluster, draw: &mut Draw<'_>, shape: &mut Shape) {
+    let method = draw.pick(&METHODS);
+    let path = drawn_url(draw, method);
+    let (media, body) = (draw.pick(&MEDIA), draw.pick(&BODIES));
     // The options of a body win over those of the query.
     let body = if method == "DELETE" { "" } else { body };
     let request = Request::builder().method(method).uri(&path);

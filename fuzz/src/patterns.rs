@@ -216,8 +216,11 @@ fn drawn(cluster: &Cluster, draw: &mut Draw<'_>) -> Shape {
     shape
 }
 
+/// A pattern of one letter, and the letters that it takes.
+type Letter = (&'static str, fn(char) -> bool);
+
 fn node(draw: &mut Draw<'_>, depth: usize) -> (String, Node) {
-    const LETTERS: [(&str, fn(char) -> bool); 14] = [
+    const LETTERS: [Letter; 14] = [
         ("a", |it| it == 'a'),
         ("b", |it| it == 'b'),
         (".", |it| it != '\n'),

@@ -238,14 +238,14 @@ fn deployment(draw: &mut Draw<'_>) -> Value {
             "template": {"metadata": {"labels": {"app": "a"}}, "spec": spec}}})
 }
 
-/// What a map is drawn for: nulls and directives are a patch's.
+/// The use of a map that is drawn: nulls and directives are a patch's.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flavour {
     Object,
     Patch,
 }
 
-/// Some of the names, each once, and at least so many.
+/// At least a number of the names, each once.
 fn names<'n>(draw: &mut Draw<'_>, of: &[&'n str], least: usize) -> Vec<&'n str> {
     let mut left = of.to_vec();
     let length = least + draw.below(left.len() + 1 - least);
