@@ -19,6 +19,7 @@ use kinform::{
     Error, InformerState, Limiter, ListOptions, ObjectKey, Registration, Verdict, WatchOptions,
 };
 use kinform_testkit::checks::event_checker::EventChecker;
+use kinform_testkit::checks::stage::StageError;
 
 use super::{Cell, Check, SECOND, Setup, Stand, check, each};
 
@@ -39,10 +40,9 @@ async fn is_done_after<F: Future>(times: usize, future: F) -> bool {
 }
 
 /// Makes a future again and again, and drops it after one poll more each time, until it ends.
-async fn at_each_await<F: Future>(mut make: impl AsyncFnMut(usize) -> F) -> Check {
+async fn at_each_await<F: Future>(mut make: impl FnMut(usize) -> F) -> Check {
     for times in 0..MOST {
-        let future = make(times).await;
-        if is_done_after(times, future).await {
+        if is_done_after(times, make(times)).await {
             return Ok(());
         }
     }
@@ -53,7 +53,7 @@ async fn requests(stand: &Stand, cell: Cell) -> Check {
     let info = stand.informer.resource();
     let source = HttpSource::new(stand.direct(), info.clone()).with_wire(cell.wire);
     let source = Arc::new(source);
-    at_each_await(async |_| {
+    at_each_await(|_| {
         let source = Arc::clone(&source);
         async move {
             let body = source.list(&ListOptions::default()).await;
@@ -61,7 +61,7 @@ async fn requests(stand: &Stand, cell: Cell) -> Check {
         }
     })
     .await?;
-    at_each_await(async |_| {
+    at_each_await(|_| {
         let source = Arc::clone(&source);
         async move {
             let body = source.watch(&WatchOptions::default()).await;
@@ -78,11 +78,11 @@ async fn requests(stand: &Stand, cell: Cell) -> Check {
 async fn waits(stand: &Stand) -> Check {
     let informer = &stand.informer;
     let key: ObjectKey = "apple/nobody".parse()?;
-    at_each_await(async |_| informer.synced()).await?;
-    at_each_await(async |_| informer.synced_within(SECOND)).await?;
-    at_each_await(async |_| informer.state_when(InformerState::is_synced)).await?;
-    at_each_await(async |_| stand.factory.synced_within(SECOND)).await?;
-    at_each_await(async |_| {
+    at_each_await(|_| informer.synced()).await?;
+    at_each_await(|_| informer.synced_within(SECOND)).await?;
+    at_each_await(|_| informer.state_when(InformerState::is_synced)).await?;
+    at_each_await(|_| stand.factory.synced_within(SECOND)).await?;
+    at_each_await(|_| {
         let until = informer.until(&key, kinform::until::exists::<ConfigMap>());
         until.within(SECOND)
     })
@@ -106,14 +106,14 @@ async fn handlers(stand: &Stand) -> Check {
         let handlers = witness.slow_handlers(Duration::from_millis(5));
         informer.add_handler(handlers).unwrap()
     };
-    at_each_await(async |_| {
+    at_each_await(|_| {
         let registered = ForAMoment(heard());
         async move { registered.0.synced().await }
     })
     .await?;
-    at_each_await(async |_| heard().remove()).await?;
-    at_each_await(async |_| heard().drain()).await?;
-    at_each_await(async |_| {
+    at_each_await(|_| heard().remove()).await?;
+    at_each_await(|_| heard().drain()).await?;
+    at_each_await(|_| {
         let mut changes = informer.changes().unwrap();
         async move {
             while changes
@@ -136,7 +136,7 @@ async fn queues() -> Check {
     let queue = WorkQueue::new(Limiter::default());
     for key in 0..5 {
         // It comes while somebody waits, who is gone then or has it.
-        at_each_await(async |times| {
+        at_each_await(|times| {
             if times == 1 {
                 queue.add(key);
             }
@@ -149,12 +149,12 @@ async fn queues() -> Check {
         })
         .await?;
     }
-    at_each_await(async |_| queue.drain(SECOND)).await?;
+    at_each_await(|_| queue.drain(SECOND)).await?;
     check(queue.is_empty(), || "a key is left".to_owned())
 }
 
 async fn controller(stand: &mut Stand) -> Check {
-    at_each_await(async |times| {
+    at_each_await(|times| {
         let informer = stand.informer.clone();
         let stop = tokio_util::sync::CancellationToken::new();
         if times > 10 {
@@ -169,28 +169,28 @@ async fn controller(stand: &mut Stand) -> Check {
     .await
 }
 
+/// Something to shut down: an informer, and an async function that is under way for an hour.
+async fn busy(cell: Cell) -> Result<Stand, StageError> {
+    let stand = Setup::of(cell).prepare().await?;
+    stand.factory.start()?;
+    let stuck = EventChecker::new("a handler that is stuck");
+    let stuck = stuck.slow_handlers(3600 * SECOND);
+    stand.informer.add_handler(stuck)?;
+    tokio::time::sleep(SECOND).await;
+    Ok(stand)
+}
+
 /// A shutdown that was polled once takes place, whatever becomes of the wait for it.
 async fn shutdowns(cell: Cell) -> Check {
-    for within in [None, Some(SECOND)] {
-        at_each_await(async |_| {
-            let stand = Setup::of(cell).prepare().await.unwrap();
-            stand.factory.start().unwrap();
-            if within.is_some() {
-                // An async function that is under way for an hour.
-                let stuck = EventChecker::new("a handler that is stuck");
-                let stuck = stuck.slow_handlers(3600 * SECOND);
-                stand.informer.add_handler(stuck).unwrap();
-            }
-            tokio::time::sleep(SECOND).await;
-            async move {
-                match within {
-                    None => stand.factory.shutdown().await,
-                    Some(limit) => stand.factory.shutdown_within(limit).await,
-                }
-                assert_eq!(stand.factory.task_count(), 0);
-            }
-        })
-        .await?;
+    for times in 0..MOST {
+        let stand = busy(cell).await?;
+        let ended = is_done_after(times, stand.factory.shutdown_within(SECOND)).await;
+        if ended {
+            check(stand.factory.task_count() == 0, || "a task".to_owned())?;
+            break;
+        }
+        stand.factory.shutdown_within(SECOND).await;
+        check(stand.factory.task_count() == 0, || "a task".to_owned())?;
     }
     let stand = Stand::start(cell).await?;
     let ended = is_done_after(1, stand.factory.shutdown()).await;

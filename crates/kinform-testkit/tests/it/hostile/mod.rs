@@ -8,6 +8,11 @@
 //! and 60 s are the bounds of each. The server is in the same process; it sends one piece of memory
 //! again and again. The figures are printed: `cargo test --test it hostile -- --nocapture`.
 
+#![expect(
+    clippy::print_stdout,
+    reason = "the figures are the result of these tests"
+)]
+
 mod heads;
 mod lists;
 mod server;
@@ -42,10 +47,6 @@ fn peak_kib() -> u64 {
 }
 
 /// Runs a case in a process of its own, and checks what it took.
-#[expect(
-    clippy::print_stdout,
-    reason = "the figures are the result of these tests"
-)]
 fn alone(name: &str, case: impl Future<Output = ()>) {
     if std::env::var_os(ALONE).is_some() {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -141,10 +142,12 @@ impl Victim {
         }
     }
 
-    /// Ends within a second, whatever the server does.
+    /// Ends soon, whatever the server does.
     async fn end(self) {
-        let end = self.factory.shutdown_within(5 * SECOND);
-        assert!(tokio::time::timeout(10 * SECOND, end).await.is_ok());
+        let begin = Instant::now();
+        self.factory.shutdown_within(5 * SECOND).await;
+        println!("ended in {:?}", begin.elapsed());
+        assert!(begin.elapsed() < 7 * SECOND, "{:?}", begin.elapsed());
         assert_eq!(self.factory.task_count(), 0);
     }
 }
