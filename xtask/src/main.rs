@@ -14,6 +14,7 @@ mod ci;
 mod contract;
 mod e2e;
 mod election;
+mod faults;
 mod fuzz;
 mod map;
 mod mutants;
@@ -39,6 +40,8 @@ enum Task {
     E2e(e2e::Arguments),
     /// Runs seeded histories of leader election, kinform's and upstream's.
     Election(election::Arguments),
+    /// Compares the table of faults in docs/reliability.md with the tests, or writes it.
+    Faults(faults::Arguments),
     /// Gives readers hostile bytes: of the wire, the server and files.
     Fuzz(fuzz::Arguments),
     /// Prints which folders import which, and the circles among them.
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Task::Contract(arguments) => contract::run(root, &arguments),
         Task::E2e(arguments) => e2e::run(root, &arguments),
         Task::Election(arguments) => election::run(root, &arguments),
+        Task::Faults(arguments) => faults::run(root, &arguments),
         Task::Fuzz(arguments) => fuzz::run(root, &arguments),
         Task::Map(arguments) => map::run(&arguments),
         Task::Mutants(arguments) => mutants::run(root, &arguments),

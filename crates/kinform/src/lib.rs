@@ -199,6 +199,7 @@ pub use kinform_core::queue::{
     AddOutcome, Fairness, Limiter, Next, Priority, QueueStats, Running, Verdict,
 };
 pub use kinform_core::reflector::config::{FirstList, StreamingList};
+pub use kinform_core::reflector::limits::CacheLimits;
 pub use kinform_core::stats::Histogram;
 pub use kinform_core::time::Instant;
 pub use tokio_util::sync::CancellationToken;

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use kinform_core::backoff::BackoffPolicy;
 use kinform_core::reflector::config::{FirstList, ReflectorConfig, StreamingList};
+use kinform_core::reflector::limits::CacheLimits;
 
 /// Options of a reflector: its requests, deadlines and retries. The defaults are right for most.
 ///
@@ -111,6 +112,14 @@ impl ReflectorOptions {
     /// less than 10 s counts as that. Not for servers whose versions have no order.
     pub fn with_audit_period(mut self, period: Duration) -> Self {
         self.0.audit_period = Some(period);
+        self
+    }
+
+    /// The size that a list, and the cache made of it, may have. A larger list counts for nothing and
+    /// is tried again with backoff; a cache that events make larger is listed again. Default: 10
+    /// million objects, 16 GiB.
+    pub fn with_cache_limits(mut self, limits: CacheLimits) -> Self {
+        self.0.cache_limits = limits;
         self
     }
 

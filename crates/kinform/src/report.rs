@@ -216,6 +216,7 @@ fn reason(kind: ProblemKind) -> &'static str {
         ProblemKind::TooLarge => "ResourceVersionTooLarge",
         ProblemKind::Rejected => "Rejected",
         ProblemKind::Garbled => "Garbled",
+        ProblemKind::OverLimit => "OverLimit",
         ProblemKind::VeryShortWatch => "VeryShortWatch",
         ProblemKind::OutOfOrder => "OutOfOrder",
         ProblemKind::Other => "Failure",

@@ -1,7 +1,7 @@
 //! `cargo xtask tidy`: checks the habits that a reader relies on over the repository's text.
 //!
 //! ```text
-//! files ──▶ layers │ circles │ style │ function │ words │ prose │ drift │ exports │ contract ──▶ findings
+//! files ──▶ layers │ circles │ style │ function │ words │ prose │ drift │ exports │ contract │ faults ──▶ findings
 //!               ──exceptions, ceilings (tidy.toml)──▶ report
 //! ```
 //!
@@ -29,6 +29,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use crate::faults;
 use crate::map::{self, Map};
 use crate::text::file::{File, area, crate_folder, read, root};
 use crate::text::settings;
@@ -153,6 +154,9 @@ fn check(files: &[File]) -> Result<Report, String> {
         if contract::is_page(&file.path) {
             findings.extend(contract::check(file, &sources));
         }
+        if file.path == faults::PAGE {
+            findings.extend(check_faults(file, files));
+        }
         if file.path == drift::ARCHITECTURE {
             counted.extend(drift::check_architecture(file, &paths, &maps));
         }
@@ -182,6 +186,17 @@ fn check(files: &[File]) -> Result<Report, String> {
         findings: findings.into_iter().collect(),
         counts,
         ceilings,
+    })
+}
+
+/// Compares the page of faults with the tests.
+fn check_faults(page: &File, files: &[File]) -> impl Iterator<Item = Finding> {
+    let wrong = faults::check(page, files).into_iter();
+    wrong.map(|(path, message)| Finding {
+        path,
+        line: 1,
+        rule: "faults",
+        message,
     })
 }
 

@@ -270,6 +270,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
+// fault: F30
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_server_has_every_acknowledged_write_when_it_starts_again() {
     let rounds = number("KINFORM_KILLS").unwrap_or(5);

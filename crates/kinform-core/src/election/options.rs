@@ -274,6 +274,7 @@ mod tests {
         }
     }
 
+    // fault: F28
     #[test]
     fn no_valid_timings_let_clocks_that_are_three_percent_off_overlap() {
         let mut valid = 0;

@@ -15,6 +15,8 @@ use kinform_api::mutant;
 use crate::backoff::BackoffPolicy;
 use crate::time::Instant;
 
+use super::limits::CacheLimits;
+
 /// The way of listing: a stream of events (`sendInitialEvents`), or pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StreamingList {
@@ -79,6 +81,8 @@ pub struct ReflectorConfig {
     /// again. Default: never; less than 10 s counts as 10 s. Not for servers whose versions have no
     /// order.
     pub audit_period: Option<Duration>,
+    /// The size that a list, and the cache made of it, may have.
+    pub cache_limits: CacheLimits,
     /// Delays after failures.
     pub backoff: BackoffPolicy,
 }
@@ -100,6 +104,7 @@ impl Default for ReflectorConfig {
             silence_limit: Duration::from_secs(90),
             internal_error_window: Duration::ZERO,
             audit_period: None,
+            cache_limits: CacheLimits::default(),
             backoff: BackoffPolicy::default(),
         }
     }

@@ -53,6 +53,8 @@ pub enum Input {
     /// The owner found that what was handed on is not what the server has: everything is listed
     /// again, as it is now.
     Diverged,
+    /// The cache has outgrown its limits.
+    OverLimit,
     /// The owner wants no more.
     Stop,
 }

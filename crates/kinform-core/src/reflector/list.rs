@@ -32,6 +32,7 @@ use crate::wire::unreadable::Unreadable;
 
 use super::config::StreamingList;
 use super::input::{Ending, Event, Failure};
+use super::limits::Size;
 use super::pager::{PAGE_SIZE, Pager, Turn};
 use super::recover::Next;
 use super::report::{FallbackReason, Problem, ProblemKind, ReflectorEvent, RelistReason, State};
@@ -66,6 +67,8 @@ pub(super) struct ListCycle {
     unpaged_once: bool,
     /// The version that the streaming list under way asked for.
     asked: ResourceVersion,
+    /// Of the list being read.
+    pub(super) size: Size,
 }
 
 impl ListCycle {
@@ -82,6 +85,7 @@ impl ListCycle {
             pages_at_zero: false,
             unpaged_once: false,
             asked: ResourceVersion::UNSET,
+            size: Size::default(),
         }
     }
 
@@ -206,6 +210,7 @@ impl Reflector {
             Err(_) if mutant!("D11") => self.on_page_cut(Ask::Page, Ending::Clean, now),
             Err(object) => self.hand_on_item(quarantined(object, QuarantineOrigin::List)),
         }
+        self.check_size(now);
     }
 
     pub(super) fn on_page_end(&mut self, version: ResourceVersion, token: &str, now: Instant) {
@@ -508,8 +513,10 @@ impl Reflector {
     fn hand_on_item(&mut self, delta: Delta) {
         if !self.cycle.is_open {
             self.cycle.is_open = true;
+            self.cycle.size = Size::default();
             self.hand_on(Delta::ListBegin);
         }
+        self.cycle.size.add(&delta);
         self.stats.items += 1;
         self.stats.quarantined += u64::from(matches!(delta, Delta::Quarantined(_)));
         self.hand_on(delta);

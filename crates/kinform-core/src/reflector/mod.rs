@@ -21,6 +21,7 @@
 
 pub mod config;
 pub mod input;
+pub mod limits;
 mod list;
 mod pager;
 mod position;
@@ -205,6 +206,7 @@ impl Reflector {
                 self.position.ask_consistent = true;
                 self.on_relist_wanted(RelistReason::Diverged, now);
             }
+            Input::OverLimit => self.on_relist_wanted(RelistReason::OverLimit, now),
             Input::Stop => self.on_stop(),
         }
     }
@@ -311,7 +313,10 @@ impl Reflector {
         self.heard(now);
         self.clock.has_bytes = true;
         match ask {
-            Ask::StreamingList => self.on_initial_event(event, now),
+            Ask::StreamingList => {
+                self.on_initial_event(event, now);
+                self.check_size(now);
+            }
             Ask::Watch => self.on_live_event(event, now),
             Ask::Page | Ask::NextPage | Ask::Probe | Ask::Confirm => {}
         }

@@ -143,6 +143,7 @@ mod tests {
         assert!(matches!(turn(&mut pager, 1, "13", ""), Turn::Broken(_)));
     }
 
+    // fault: F22
     #[test]
     fn tokens_that_come_back_are_found_whatever_the_cycle() {
         for cycle in 1..40u32 {
@@ -155,6 +156,7 @@ mod tests {
         }
     }
 
+    // fault: F22
     #[test]
     fn a_list_without_an_end_is_broken() {
         for (items, bound) in [(0, MAX_EMPTY_PAGES), (1, MAX_PAGES - 1)] {

@@ -97,6 +97,8 @@ pub enum ProblemKind {
     Rejected,
     /// The body is not what was promised: no list, no frames, another kind, pages that do not fit.
     Garbled,
+    /// The list is larger than a cache may be.
+    OverLimit,
     /// A watch ended within a second and without an event.
     VeryShortWatch,
     /// A watch said something older than what it had said before.
@@ -145,6 +147,8 @@ pub enum RelistReason {
     Asked,
     /// The owner found that what is stored is not what the server has.
     Diverged,
+    /// Events made the cache larger than it may be.
+    OverLimit,
 }
 
 /// Why a streaming list was given up for pages.
@@ -257,6 +261,7 @@ impl ProblemKind {
             Self::TooLarge => "version in the server's future",
             Self::Rejected => "request rejected",
             Self::Garbled => "reply makes no sense",
+            Self::OverLimit => "list over the limit",
             Self::VeryShortWatch => "very short watch",
             Self::OutOfOrder => "events out of order",
             Self::Other => "failure",
@@ -280,6 +285,7 @@ impl RelistReason {
             Self::Versionless => "versionless",
             Self::Asked => "asked",
             Self::Diverged => "diverged",
+            Self::OverLimit => "over the limit",
         }
     }
 }

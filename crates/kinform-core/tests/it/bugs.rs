@@ -229,6 +229,7 @@ fn b12_what_the_server_forgot_to_tell_is_healed_by_the_next_list() {
 }
 
 // kubernetes#73845, etcd#15271, etcd#20221: a watch said again what it had said: back in time.
+// fault: F18
 #[test]
 fn b13_a_replayed_window_is_not_heard_again() {
     let window = || {

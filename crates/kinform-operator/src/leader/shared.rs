@@ -282,6 +282,7 @@ mod tests {
     }
 
     // A driver that is late, or stuck: nobody says that the term is over.
+    // fault: F28
     #[tokio::test(start_paused = true)]
     async fn l13_a_term_ends_by_the_clock_without_a_message() {
         let shared = shared();

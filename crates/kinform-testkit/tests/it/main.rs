@@ -7,6 +7,8 @@ mod autoscaling;
 mod budgets;
 mod controllers;
 mod cron_jobs;
+mod faults;
+mod hostile;
 mod jobs;
 mod nodes;
 mod preemption;

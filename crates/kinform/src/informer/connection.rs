@@ -61,8 +61,18 @@ pub(super) enum Observed {
     End,
 }
 
+/// BOUND: bytes of a body without a complete object. The largest object has 64 MiB; passing over a
+/// larger one costs time, for which no deadline is counted.
+const MAX_UNFINISHED_BYTES: usize = 256 << 20;
+
 /// Makes inputs of a body's bytes.
-pub(super) enum Reader {
+pub(super) struct Reader {
+    parser: Parser,
+    /// Bytes since the last complete object.
+    unfinished: usize,
+}
+
+enum Parser {
     List(Box<ListReader>, ItemsRead, Cell<SlotHint>),
     Watch(WatchReader),
 }
@@ -165,13 +175,17 @@ impl Connection {
 
 impl Reader {
     fn new(asked: Asked, encoding: Encoding) -> Self {
-        match asked {
-            Asked::List => Self::List(
+        let parser = match asked {
+            Asked::List => Parser::List(
                 Box::new(ListReader::new(encoding)),
                 ItemsRead::default(),
                 Cell::default(),
             ),
-            Asked::Watch => Self::Watch(WatchReader::new(encoding)),
+            Asked::Watch => Parser::Watch(WatchReader::new(encoding)),
+        };
+        Self {
+            parser,
+            unfinished: 0,
         }
     }
 
@@ -184,8 +198,13 @@ impl Reader {
         root: &Root,
         mut observe: impl FnMut(Input),
     ) {
-        let fed = match self {
-            Self::List(splitter, read, hint) => {
+        let unfinished = Cell::new(self.unfinished.saturating_add(chunk.len()));
+        let mut observe = |input| {
+            unfinished.set(0);
+            observe(input);
+        };
+        let fed = match &mut self.parser {
+            Parser::List(splitter, read, hint) => {
                 let mut part = |part: ListPart<'_>| observe(listed(part, ingest, read));
                 // A transform may depend on more than an object's bytes.
                 let fed = if root.is_empty() || ingest.transform.is_some() {
@@ -196,7 +215,7 @@ impl Reader {
                 ingest.count(read);
                 fed
             }
-            Self::Watch(framer) => {
+            Parser::Watch(framer) => {
                 let mut read = ItemsRead::default();
                 let fed = framer.feed(chunk, &mut |frame| {
                     observe(Input::Event(event(frame, ingest, &mut read)));
@@ -207,13 +226,17 @@ impl Reader {
         };
         if let Err(error) = fed {
             observe(Input::Ended(garbled(&error)));
+        } else if unfinished.get() > MAX_UNFINISHED_BYTES {
+            let message = format!("{MAX_UNFINISHED_BYTES} bytes without a complete object");
+            observe(Input::Ended(Ending::Garbled { message }));
         }
+        self.unfinished = unfinished.get();
     }
 
     /// Handles the end of the body.
     pub(super) fn finish(self, ingest: &Ingest) -> Input {
-        match self {
-            Self::List(splitter, read, _) => match splitter.finish() {
+        match self.parser {
+            Parser::List(splitter, read, _) => match splitter.finish() {
                 Ok(meta) => match ingest.list(&meta, read) {
                     Ok(()) => Input::PageEnd {
                         version: meta.resource_version.as_str().into(),
@@ -224,7 +247,7 @@ impl Reader {
                 Err(WireError::Truncated) => Input::Ended(cut("the list ended in the middle")),
                 Err(error) => Input::Ended(garbled(&error)),
             },
-            Self::Watch(framer) => Input::Ended(match framer.finish() {
+            Parser::Watch(framer) => Input::Ended(match framer.finish() {
                 Ok(()) => Ending::Clean,
                 Err(_) => cut("the watch ended in the middle of an event"),
             }),

@@ -139,6 +139,7 @@ impl Pipeline {
 
     /// Takes the steps that the machines ask for after an input.
     async fn settle(&mut self, connection: &mut Connection) {
+        self.check_size();
         self.take_steps();
         let (telemetry, now) = (&self.core.reporter.telemetry, self.core.env.now());
         if std::mem::take(&mut self.close) {
@@ -155,6 +156,15 @@ impl Pipeline {
         }
         self.apply_all().await;
         self.tell_state();
+    }
+
+    /// Lists a cache again that events have made larger than it may be: the list decides.
+    fn check_size(&mut self) {
+        let root = self.core.root();
+        let limits = self.core.options.reflector.cache_limits;
+        if root.has_synced() && !limits.allow(root.len(), root.heap_size()) {
+            self.tell(Input::OverLimit);
+        }
     }
 
     fn next_wake(&mut self) -> Instant {

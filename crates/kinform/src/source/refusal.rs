@@ -270,6 +270,7 @@ fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
 mod tests {
     use super::*;
 
+    // fault: F11
     #[test]
     fn retry_after_is_seconds_or_a_date_and_bounded() {
         let now: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();

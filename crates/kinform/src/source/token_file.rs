@@ -87,6 +87,7 @@ fn read(path: &Path) -> Result<HeaderValue, String> {
 mod tests {
     use super::*;
 
+    // fault: F33
     #[tokio::test(start_paused = true)]
     async fn a_token_is_read_again_as_it_is_replaced() {
         let folder = std::env::temp_dir().join(format!("kinform-token-{}", std::process::id()));

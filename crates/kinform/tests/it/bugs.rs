@@ -196,6 +196,7 @@ async fn b32_handlers_and_streams_leave_nothing_behind() {
 }
 
 // client-go ends the process, or skips the item; kube-runtime's controller ends its stream.
+// fault: F25
 #[tokio::test(start_paused = true)]
 async fn b35_a_panic_in_any_callback_touches_its_own_item_only() {
     let (factory, mut script) = factory();
@@ -407,6 +408,7 @@ async fn d13_a_reconcile_that_ends_wakes_no_other() {
 }
 
 // kube-runtime's controller: the panic of one reconcile ended all of them.
+// fault: F26
 #[tokio::test(start_paused = true)]
 async fn d15_a_reconcile_that_panics_is_tried_again_and_ends_no_other() {
     let (factory, mut script) = factory();

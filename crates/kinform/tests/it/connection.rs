@@ -240,6 +240,7 @@ async fn user(client: &Client) -> String {
         .to_owned()
 }
 
+// fault: F33
 #[tokio::test]
 async fn certificates_are_followed_as_they_are_replaced() {
     let server = kinform_apiserver::Server::builder()

@@ -144,6 +144,7 @@ async fn soon(
     reached.unwrap_or_else(|_| panic!("{} {:?}", widgets.state(), widgets.stats()))
 }
 
+// fault: F31
 #[tokio::test(start_paused = true)]
 async fn recorded_an_informer_lives_through_the_life_of_a_definition() {
     let answers = Answers::default();
@@ -213,6 +214,7 @@ async fn define(client: &Client) {
     send(client, Request::post(DEFINITIONS), &definition).await;
 }
 
+// fault: F31
 #[tokio::test(start_paused = true)]
 async fn k8_a_definition_made_removed_and_made_again_is_followed() {
     let server = Server::builder().plain().in_process();

@@ -112,6 +112,7 @@ async fn a_drained_handler_hears_what_was_published_before() {
     factory.shutdown().await;
 }
 
+// fault: F25
 #[tokio::test(start_paused = true)]
 async fn k13_a_handler_that_never_returns_delays_no_other_and_its_backlog_is_seen() {
     let (source, mut script) = scripted(pods());

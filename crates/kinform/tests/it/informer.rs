@@ -158,6 +158,7 @@ async fn resync_tells_everything_again_without_a_list() {
     factory.shutdown().await;
 }
 
+// fault: F2
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_ends_goes_on_where_it_stopped() {
     let (factory, mut script) = factory();
@@ -218,6 +219,7 @@ async fn expired_history_is_listed_again_and_heard_as_differences() {
     factory.shutdown().await;
 }
 
+// fault: F14
 #[tokio::test(start_paused = true)]
 async fn forbidden_is_a_state_that_heals() {
     let (factory, mut script) = factory();

@@ -324,6 +324,7 @@ async fn a_list_of_another_kind_is_refused() {
     factory.shutdown().await;
 }
 
+// fault: F20
 #[tokio::test(start_paused = true)]
 async fn k2_a_cache_that_lost_an_event_is_found_and_healed() {
     // client-go: TestReflectorDataConsistencyDetector; kubernetes#123072: a server lost a delete

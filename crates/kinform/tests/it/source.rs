@@ -234,6 +234,7 @@ async fn nobody_listening_is_a_refused_connection() {
     assert!(error.to_string().contains("onnection refused"), "{error}");
 }
 
+// fault: F1
 #[tokio::test]
 async fn a_body_cut_in_the_middle_is_a_broken_transport() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -445,6 +446,7 @@ fn timer_of_connection_to(port: u16) -> Option<(u8, Duration)> {
     Some((timer.parse().ok()?, Duration::from_millis(10 * ticks)))
 }
 
+// fault: F3
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn b19_a_peer_that_vanished_is_probed_by_the_kernel() {
@@ -463,6 +465,7 @@ async fn b19_a_peer_that_vanished_is_probed_by_the_kernel() {
     assert!(wait <= Duration::from_secs(15), "{wait:?}");
 }
 
+// fault: F14
 #[tokio::test]
 async fn credentials_that_are_refused_are_read_again() {
     // client-go: ResetTokenOlderThan; kube reads a token file again after a minute

@@ -61,6 +61,7 @@ async fn k14_nobody_hears_deletes_from_an_empty_streaming_list() {
     factory.shutdown().await;
 }
 
+// fault: F6
 #[tokio::test(start_paused = true)]
 async fn k15_a_watch_that_trickles_bytes_is_silent() {
     let (factory, mut script) = factory();
@@ -81,6 +82,7 @@ async fn k15_a_watch_that_trickles_bytes_is_silent() {
     factory.shutdown().await;
 }
 
+// fault: F21
 #[tokio::test(start_paused = true)]
 async fn a_streaming_list_that_a_proxy_holds_back_becomes_pages_soon() {
     let (factory, mut script) = factory();

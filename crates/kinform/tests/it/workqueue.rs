@@ -164,6 +164,7 @@ async fn take_one(queue: WorkQueue<u32>) -> (u32, Instant) {
     came
 }
 
+// fault: F29
 #[tokio::test(start_paused = true)]
 async fn who_keeps_the_time_can_be_dropped() {
     let queue = queue();
@@ -340,6 +341,7 @@ async fn a_shutdown_sends_every_waiting_worker_home() {
 }
 
 /// Random adds, delays, cancelled waits and failures under many workers: all keys come to rest.
+// fault: F29
 #[tokio::test(start_paused = true)]
 async fn no_wake_up_is_lost_whatever_is_cancelled() {
     for seed in 0..100 {

@@ -55,6 +55,7 @@ fn live(folder: &DataDir, model: &mut History, dice: &mut StdRng) -> [u64; 2] {
     [model.durable, model.durable]
 }
 
+// fault: F30
 #[test]
 fn s12_a_crash_leaves_every_acknowledged_write_and_no_half_of_another() {
     for seed in 0..60 {
@@ -223,6 +224,7 @@ async fn s13_readers_and_watches_see_a_write_when_it_is_on_disk() {
     server.stop().await;
 }
 
+// fault: F30
 #[tokio::test(start_paused = true)]
 async fn a_full_disk_refuses_writes_and_goes_on_with_reads() {
     let medium = Losing::new(2);
@@ -266,6 +268,7 @@ async fn a_full_disk_refuses_writes_and_goes_on_with_reads() {
     assert!(version(&service).await >= made);
 }
 
+// fault: F30
 #[tokio::test(start_paused = true)]
 async fn a_disk_that_fails_at_any_operation_loses_no_acknowledged_write() {
     for seed in 0..40 {
@@ -333,6 +336,7 @@ async fn a_definition_that_was_lost_is_not_served() {
     server.stop().await;
 }
 
+// fault: F30
 #[tokio::test(start_paused = true)]
 async fn effects_that_a_crash_interrupted_are_applied_at_the_start() {
     let medium = Losing::new(4);

@@ -82,6 +82,7 @@ fn a_record_that_this_process_did_not_write_ends_the_term() {
     check_leader("saw own@2\n+2 -> update@2 t0 kept");
 }
 
+// fault: F28
 #[test]
 fn l5_a_clock_that_jumps_ends_the_term_before_anything_else_is_heard() {
     // The machine was suspended; the answer of a renewal was waiting.

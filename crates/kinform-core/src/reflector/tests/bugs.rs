@@ -148,6 +148,7 @@ fn b14_what_a_lagging_replica_says_never_takes_us_back() {
     }
 }
 
+// fault: F17
 #[test]
 fn b14_with_two_replicas_of_which_one_lags_time_goes_on_only() {
     // client-go sends its version and believes what comes; here what comes is checked
@@ -192,6 +193,7 @@ fn b14_with_two_replicas_of_which_one_lags_time_goes_on_only() {
     }
 }
 
+// fault: F13
 #[test]
 fn b15_a_version_from_the_servers_future_is_asked_for_once() {
     // kubernetes#107133; client-go: TestReflectorFullListIfTooLarge
@@ -245,6 +247,7 @@ fn b18_history_that_expired_at_the_start_of_a_watch_leads_to_a_list() {
     watching().run("ended -> watch rv=10\n http 410 -> relist expired, list rv=10");
 }
 
+// fault: F5
 #[test]
 fn b20_a_watch_that_a_middlebox_forgot_is_reopened() {
     // kube#1798: the cache stood still for hours
@@ -290,6 +293,7 @@ fn b22_nothing_that_a_server_says_ends_a_reflector() {
     }
 }
 
+// fault: F1
 #[test]
 fn b23_a_server_that_is_down_is_not_asked_in_a_loop() {
     // srelens#595: 15,646 requests in 200 ms

@@ -468,3 +468,57 @@ fn what_is_wrong_is_a_state_and_tried_again() {
         );
     }
 }
+
+#[test]
+fn a_list_larger_than_a_cache_may_be_counts_for_nothing() {
+    let config = || ReflectorConfig {
+        cache_limits: CacheLimits {
+            objects: 2,
+            ..CacheLimits::default()
+        },
+        ..ReflectorConfig::default()
+    };
+    // Over all pages; the rest of a chunk is void.
+    let mut bench = Bench::new(ReflectorConfig {
+        streaming_list: StreamingList::Never,
+        ..config()
+    });
+    bench.run(
+        "start          -> list rv=0 limit=500
+         ok
+         item a@1       -> begin, item a@1
+         page 7 more    -> list rv= limit=500 token=more
+         ok
+         item b@2       -> item b@2
+         item c@3       -> item c@3, close, abort, retry list over the limit
+         item d@4
+         wait           -> list rv=0 limit=500
+         ok
+         item a@1       -> begin, item a@1
+         page 7         -> end 7, watch rv=7",
+    );
+    let mut bench = Bench::new(config());
+    bench.run(
+        "start          -> stream rv=
+         ok
+         add a@1        -> begin, item a@1
+         add b@2        -> item b@2
+         add c@3        -> item c@3, close, abort, retry list over the limit
+         wait           -> stream rv=",
+    );
+}
+
+#[test]
+fn a_cache_that_events_made_larger_than_it_may_be_is_listed_again() {
+    check_paged(
+        "start          -> list rv=0 limit=500
+         ok
+         page 7         -> begin, end 7, watch rv=7
+         ok
+         +60
+         over-limit     -> close, relist over the limit, list rv=7
+         over-limit
+         ok
+         page 8         -> begin, end 8, watch rv=8",
+    );
+}

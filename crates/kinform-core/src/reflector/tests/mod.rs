@@ -27,6 +27,7 @@ use crate::time::Instant;
 use crate::wire::unreadable::Unreadable;
 
 use super::config::{FirstList, StreamingList};
+use super::limits::CacheLimits;
 use super::*;
 
 /// A machine and a clock.
@@ -179,6 +180,7 @@ fn parse(input: &str) -> Input {
         "garbled" => Input::Ended(Ending::Garbled { message: message() }),
         "relist" => Input::Relist,
         "diverged" => Input::Diverged,
+        "over-limit" => Input::OverLimit,
         "stop" => Input::Stop,
         "timer" => Input::Timer,
         "unblocked" => Input::Unblocked {

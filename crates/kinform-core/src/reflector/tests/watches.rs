@@ -283,6 +283,7 @@ fn internal_errors_may_reopen_the_watch_for_some_time() {
     );
 }
 
+// fault: F11
 #[test]
 fn waits_are_as_long_as_the_server_asks_up_to_five_minutes() {
     for (asked, expected) in [(0, 0), (7, 7), (40, 40), (300, 300), (1_000_000_000, 300)] {
