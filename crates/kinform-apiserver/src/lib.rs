@@ -86,7 +86,7 @@ pub use server::{Builder, ClientCertificate, Error, Server, Service, Stopped};
 pub use storage::disk::folder::SyncMode;
 pub use storage::{
     Committed, Draft, Event, Expect, HistoryLimits, Mismatch, OutOfReach, SelectableField, Shelf,
-    Snapshot, Store, Stored, View,
+    ShelfEvent, Snapshot, Store, Stored, View,
 };
 
 /// The examples of the README.

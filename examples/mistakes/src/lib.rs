@@ -45,14 +45,14 @@ use serde_json::{Value, json};
     status = "AppStatus"
 )]
 pub struct AppSpec {
-    /// What its config map says.
+    /// The text of its config map.
     pub text: String,
 }
 
 /// The observed state of an app.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AppStatus {
-    /// What its config map says.
+    /// The text that its config map has.
     pub text: Option<String>,
     /// The verdict of somebody else.
     pub audited: Option<String>,
@@ -75,7 +75,7 @@ impl std::fmt::Debug for State {
     }
 }
 
-/// Which of the two operators.
+/// One of the two operators of a mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
     /// The one with the mistake.

@@ -117,6 +117,15 @@ pub struct View {
     pub revision: u64,
 }
 
+/// A change, and the name of its shelf.
+#[derive(Clone, Debug)]
+pub struct ShelfEvent {
+    /// The name of the shelf: `pods`, `deployments.apps`.
+    pub shelf: Arc<str>,
+    /// The change.
+    pub event: Event,
+}
+
 /// The reason why a past state is not available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutOfReach {
@@ -312,16 +321,19 @@ impl Store {
         Since::Events(events, upto)
     }
 
-    /// Returns the changes after a revision, in order, each with the name of its shelf, and the
+    /// Returns the changes after a revision, in order, and the
     /// revision up to which they are complete; `None` if the history does not reach back so far.
     /// A store with a disk may still lose the last of them.
     #[must_use]
-    pub fn changes_after(&self, revision: u64) -> Option<(Vec<(Arc<str>, Event)>, u64)> {
+    pub fn changes_after(&self, revision: u64) -> Option<(Vec<ShelfEvent>, u64)> {
         let Since::Events(events, upto) = self.since(LogPlace::after(revision)) else {
             return None;
         };
         let inner = self.lock();
-        let named = |(shelf, event): (Shelf, Event)| (inner.all[shelf.0].name.clone(), event);
+        let named = |(shelf, event): (Shelf, Event)| ShelfEvent {
+            shelf: inner.all[shelf.0].name.clone(),
+            event,
+        };
         Some((events.into_iter().map(named).collect(), upto.revision))
     }
 

@@ -25,7 +25,7 @@ pub(crate) struct Ways {
     pub(crate) is_exhaustive: bool,
 }
 
-/// What was run without a finding.
+/// The size of a simulation that found nothing wrong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {

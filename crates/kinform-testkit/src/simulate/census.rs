@@ -1,4 +1,4 @@
-//! How often each object was created and deleted.
+//! Counts of how often each object was created and deleted.
 //!
 //! ```text
 //! changes of the server ─▶ Census { who lives } ─▶ Tally { object ─▶ created, deleted } ─▶ differences
@@ -66,7 +66,7 @@ pub(crate) struct Census {
     tally: Tally,
 }
 
-/// Whether an object is being deleted.
+/// The state of a stored object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     Not,
@@ -130,7 +130,7 @@ impl Census {
     }
 }
 
-/// Whether a change is counted.
+/// The treatment of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counts {
     Yes,
@@ -167,8 +167,8 @@ mod tests {
         }
         let mut census = Census::default();
         let (changes, _) = store.changes_after(0).unwrap();
-        for (shelf, event) in &changes {
-            census.note(shelf, event, Counts::Yes);
+        for change in &changes {
+            census.note(&change.shelf, &change.event, Counts::Yes);
         }
         census.tally().differences(&Tally::default())
     }

@@ -1,4 +1,4 @@
-//! What is wrong with an operator, and the story of how it came about.
+//! A fault of an operator, and the story of how it came about.
 //!
 //! ```text
 //! Finding + Trace + Plan ─▶ Story: what is wrong, the faults, the write to blame and what it had not
@@ -34,7 +34,7 @@ pub(crate) enum Finding {
     AlwaysBusy,
     /// An invariant of the user does not hold.
     Invariant { name: String, why: String },
-    /// What the user expects in the end does not hold.
+    /// An expectation of the user does not hold in the end.
     End { name: String, why: String },
     /// A step of the script failed.
     Step { step: String, why: String },

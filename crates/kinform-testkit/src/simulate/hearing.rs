@@ -9,6 +9,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use futures::stream::BoxStream;
@@ -17,13 +18,13 @@ use http_body::Frame;
 use serde_json::Value;
 
 use super::hub::Order;
+use super::line::Line;
 use super::plan::Mishap;
-use super::wire::Wire;
 use crate::link::reset;
 
 /// One watch.
 pub(crate) struct Hearing {
-    wire: Wire,
+    line: Arc<Line>,
     shelf: String,
     chunks: BoxStream<'static, io::Result<Bytes>>,
     /// The beginning of a line whose end has not come.
@@ -33,12 +34,12 @@ pub(crate) struct Hearing {
 
 impl Hearing {
     pub(crate) fn new(
-        wire: Wire,
+        line: Arc<Line>,
         shelf: String,
         chunks: BoxStream<'static, io::Result<Bytes>>,
     ) -> Self {
         Self {
-            wire,
+            line,
             shelf,
             chunks,
             begun: BytesMut::new(),
@@ -58,7 +59,7 @@ impl Hearing {
     }
 
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
-        let line = match self.line().await? {
+        let line = match self.next_line().await? {
             Ok(line) => line,
             Err(error) => return Some(Err(error)),
         };
@@ -68,26 +69,26 @@ impl Hearing {
         if matches!(event["type"].as_str(), Some("BOOKMARK" | "ERROR") | None) {
             return Some(Ok(line));
         }
-        let hub = self.wire.hub().clone();
+        let hub = Arc::clone(&self.line.hub);
         hub.hop().await;
         match hub.notification() {
             Some(Mishap::Late(lasts)) => tokio::time::sleep(lasts).await,
             Some(skip @ Mishap::Skip(_)) => {
-                self.wire.refuse(skip);
+                self.line.refuse(skip);
                 return Some(Err(reset()));
             }
-            Some(stale) => hub.order(Order::Meet(self.wire.process(), stale)),
+            Some(stale) => hub.order(Order::Meet(self.line.process, stale)),
             None => {}
         }
-        let words = self.wire.see(|seen| seen.heard(&self.shelf, &event));
+        let words = self.line.see(|seen| seen.heard(&self.shelf, &event));
         if let Some(words) = words {
-            hub.note(self.wire.who(), words);
+            hub.note(self.line.who(), words);
         }
         Some(Ok(line))
     }
 
     /// The next whole line, with its end; what is left at the end of the stream is passed on.
-    async fn line(&mut self) -> Option<io::Result<Bytes>> {
+    async fn next_line(&mut self) -> Option<io::Result<Bytes>> {
         loop {
             if let Some(line) = self.lines.pop_front() {
                 return Some(Ok(line));

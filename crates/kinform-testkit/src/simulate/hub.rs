@@ -14,12 +14,18 @@ use kinform_apiserver::{Service, Store};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::plan::{Extent, Mishap, Plan, When};
 use super::trace::{Trace, Who};
 
 /// The longest delay of a request or a notification in a run without other faults.
 const DELAY: Duration = Duration::from_millis(4);
+
+/// The requests a second of a process, and those that it may send at once before: the default of
+/// kinform's clients.
+const RATE: u32 = 50;
+const BURST: u32 = 100;
 
 /// A request of a wire to the run.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +45,8 @@ pub(crate) struct Hub {
     extent: Mutex<Extent>,
     orders: mpsc::UnboundedSender<Order>,
     server: Mutex<Option<(Service, Arc<Store>)>>,
+    /// The time at which the requests so far would have been sent, evenly.
+    sent: Mutex<Instant>,
     /// Requests of operators that are neither watches nor traffic of leases and events.
     requests: AtomicU64,
 }
@@ -59,6 +67,7 @@ impl Hub {
             extent: Mutex::default(),
             orders,
             server: Mutex::default(),
+            sent: Mutex::new(Instant::now()),
             requests: AtomicU64::new(0),
         };
         (Arc::new(hub), received)
@@ -114,6 +123,21 @@ impl Hub {
     /// Counts a request.
     pub(crate) fn request(&self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Waits until the rate of requests allows another one.
+    pub(crate) async fn throttle(&self) {
+        let now = Instant::now();
+        let each = Duration::from_secs(1) / RATE;
+        let at = {
+            let mut sent = lock(&self.sent);
+            *sent = (*sent).max(now) + each;
+            *sent
+        };
+        let free = now + each * BURST;
+        if at > free {
+            tokio::time::sleep(at - free).await;
+        }
     }
 
     /// The requests so far.

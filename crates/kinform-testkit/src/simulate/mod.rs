@@ -82,6 +82,7 @@ mod fields;
 mod finding;
 mod hearing;
 mod hub;
+mod line;
 mod picture;
 mod plan;
 mod process;
@@ -90,6 +91,7 @@ mod scenario;
 mod script;
 mod seen;
 mod trace;
+mod trouble;
 mod wire;
 mod words;
 mod world;
@@ -320,7 +322,7 @@ impl Simulation {
     }
 }
 
-/// What must hold.
+/// The conditions that must hold.
 impl Simulation {
     /// Adds what must hold at any time: checked after each change on the server.
     pub fn invariant(

@@ -28,7 +28,7 @@ pub(crate) struct End {
     pub(crate) number: usize,
     /// The start of this copy: an end of an earlier one is old news.
     pub(crate) start: u64,
-    /// What it returned, or the message of its panic.
+    /// Its result in words, or the message of its panic.
     pub(crate) how: Result<String, String>,
 }
 
@@ -85,7 +85,7 @@ impl Drop for Process {
     }
 }
 
-/// Whether a process moves.
+/// The motion of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// It stands still.

@@ -13,8 +13,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
-use kinform_apiserver::Server;
+use jiff::Timestamp;
+use kinform_apiserver::{Server, ShelfEvent};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -23,11 +23,10 @@ use super::census::{Census, Counts, Tally};
 use super::finding::Finding;
 use super::hub::{Hub, Order};
 use super::picture::Picture;
-use super::plan::{Accident, Extent, History, Mishap, Pace, Plan, When};
+use super::plan::{Accident, Extent, Mishap, Pace, Plan, When};
 use super::process::{End, Process, Standing};
 use super::scenario::Scenario;
 use super::trace::Who;
-use super::wire::Wire;
 use super::world::World;
 use crate::control::{Network, ProxyMode};
 use crate::link::Link;
@@ -51,8 +50,6 @@ const RESTING_REQUESTS: u64 = 600;
 const RESTING_RECONCILES: u64 = 6_000;
 /// BOUND: the times that an operator may end by itself in a faulty run.
 const ENDS: u32 = 50;
-/// The time after which a process that has ended starts again.
-const RESTART: Duration = Duration::from_secs(2);
 
 /// The state after a step.
 #[derive(Clone, Debug)]
@@ -73,7 +70,7 @@ pub(crate) struct Report {
 
 /// Something that will happen.
 #[derive(Clone, Copy, Debug)]
-enum Due {
+pub(super) enum Due {
     Begin(Mishap),
     /// The process connects again.
     Pass(usize),
@@ -86,29 +83,29 @@ enum Due {
 
 /// A run under way.
 pub(crate) struct Run<'a> {
-    scenario: &'a Scenario,
-    hub: std::sync::Arc<Hub>,
+    pub(super) scenario: &'a Scenario,
+    pub(super) hub: std::sync::Arc<Hub>,
     orders: mpsc::UnboundedReceiver<Order>,
-    ends: (mpsc::UnboundedSender<End>, mpsc::UnboundedReceiver<End>),
-    server: Option<Server>,
+    pub(super) ends: (mpsc::UnboundedSender<End>, mpsc::UnboundedReceiver<End>),
+    pub(super) server: Option<Server>,
     #[cfg(feature = "controllers")]
-    controllers: Option<kinform_controlplane::Running>,
+    pub(super) controllers: Option<kinform_controlplane::Running>,
     /// The way of the script, without faults.
-    direct: Link,
-    processes: Vec<Option<Process>>,
-    starts: u64,
+    pub(super) direct: Link,
+    pub(super) processes: Vec<Option<Process>>,
+    pub(super) starts: u64,
     own_ends: u32,
     agenda: BTreeMap<(Instant, u64), Due>,
     planned: u64,
-    start: Instant,
-    epoch: Timestamp,
-    jump: i64,
+    pub(super) start: Instant,
+    pub(super) epoch: Timestamp,
+    pub(super) jump: i64,
     /// The server's revision before the script.
     begun: u64,
     /// The revision up to which changes were read.
     read: u64,
     /// The revision before the present step.
-    before_step: u64,
+    pub(super) before_step: u64,
     census: Census,
     changes: u64,
     changed: Instant,
@@ -265,18 +262,18 @@ impl<'a> Run<'a> {
             let is_rushed = self.hub.plan().pace == Pace::Rushed;
             match expected.and_then(|stops| stops.get(step)) {
                 None if quiet >= QUIET_ALONE => return Ok(stop()),
-                Some(expected) if quiet >= QUIET && self.is_peaceful() => {
-                    if compared != Some(self.changes) {
-                        compared = Some(self.changes);
-                        let stop = stop();
-                        last = stop.picture.differences(&expected.picture);
-                        if last.is_empty() {
-                            return match is_rushed {
-                                // How often depends on which steps the operator saw.
-                                true => Ok(stop),
-                                false => self.counted(step, stop, expected),
-                            };
-                        }
+                Some(expected)
+                    if quiet >= QUIET && self.is_peaceful() && compared != Some(self.changes) =>
+                {
+                    compared = Some(self.changes);
+                    let stop = stop();
+                    last = stop.picture.differences(&expected.picture);
+                    if last.is_empty() {
+                        return match is_rushed {
+                            // How often depends on which steps the operator saw.
+                            true => Ok(stop),
+                            false => self.counted(step, stop, expected),
+                        };
                     }
                 }
                 _ => {}
@@ -381,7 +378,7 @@ impl<'a> Run<'a> {
         self.look()
     }
 
-    fn plan(&mut self, after: Duration, due: Due) {
+    pub(super) fn plan(&mut self, after: Duration, due: Due) {
         self.planned += 1;
         let at = (Instant::now() + after, self.planned);
         self.agenda.insert(at, due);
@@ -424,123 +421,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn with(&self, number: usize, act: impl FnOnce(&Process)) {
+    pub(super) fn with(&self, number: usize, act: impl FnOnce(&Process)) {
         if let Some(Some(process)) = self.processes.get(number) {
             act(process);
-        }
-    }
-
-    /// A fault begins at a process, or at the server.
-    async fn meet(&mut self, number: usize, mishap: Mishap) -> Result<(), Finding> {
-        match mishap {
-            Mishap::CrashBefore | Mishap::CrashAfter | Mishap::Crash => self.kill(number),
-            Mishap::Skip(lasts) => self.plan(lasts, Due::PassExpired(number)),
-            Mishap::StaleRestart(lasts) => {
-                if let Some(server) = &self.server {
-                    server.lag_at(self.before_step.max(server.store().floor()));
-                }
-                self.plan(lasts, Due::CatchUp);
-                self.kill(number);
-            }
-            Mishap::Cut => self.with(number, |process| process.wire.link().cut()),
-            Mishap::Refused(lasts) => {
-                self.with(number, |process| {
-                    process.wire.link().set(ProxyMode::Refuse);
-                    process.wire.link().cut();
-                });
-                self.plan(lasts, Due::Pass(number));
-            }
-            Mishap::Silence(lasts) => {
-                self.with(number, |process| process.wire.link().set(ProxyMode::Stall));
-                self.plan(lasts, Due::Pass(number));
-            }
-            Mishap::Pause(lasts) => {
-                self.with(number, |process| {
-                    process.stand(Standing::Still);
-                    process.wire.link().set(ProxyMode::Stall);
-                });
-                self.plan(lasts, Due::Move(number));
-            }
-            Mishap::Lag(lasts) => {
-                if let Some(server) = &self.server {
-                    server.lag();
-                }
-                self.plan(lasts, Due::CatchUp);
-            }
-            Mishap::Restart(history) => self.restart(history).await?,
-            Mishap::Clock(minutes) => {
-                self.jump += minutes;
-                self.restart(History::Kept).await?;
-            }
-            Mishap::Expire => self.expire()?,
-            // These happen at the wire.
-            Mishap::LoseReply | Mishap::Refuse(_) | Mishap::Overtake | Mishap::Late(_) => {}
-        }
-        Ok(())
-    }
-
-    fn expire(&mut self) -> Result<(), Finding> {
-        self.look()?;
-        if let Some(server) = &self.server {
-            server.expire_history();
-        }
-        Ok(())
-    }
-
-    /// Restarts the server; the clock of the new one has jumped by what was planned.
-    async fn restart(&mut self, history: History) -> Result<(), Finding> {
-        self.look()?;
-        for process in self.processes.iter().flatten() {
-            process.wire.link().disconnect();
-        }
-        self.hub.serve(None);
-        self.direct.disconnect();
-        self.end_controllers().await;
-        let Some(server) = self.server.take() else {
-            return Ok(());
-        };
-        let state = server.stop().await;
-        let state = match history {
-            History::Kept => state,
-            History::Lost => state.without_history(),
-        };
-        let passed = clock_span(self.start.elapsed(), self.jump);
-        let now = self.epoch.checked_add(passed).unwrap_or(self.epoch);
-        let server = self.scenario.server(Some(state), now);
-        self.hub
-            .serve(Some((server.service(), server.store().clone())));
-        self.direct.connect(server.service());
-        for process in self.processes.iter().flatten() {
-            process.wire.link().connect(server.service());
-        }
-        self.server = Some(server);
-        self.begin_controllers().await
-    }
-
-    fn kill(&mut self, number: usize) {
-        if let Some(place) = self.processes.get_mut(number)
-            && let Some(process) = place.take()
-        {
-            process.kill();
-            self.plan(RESTART, Due::Start(number));
-        }
-    }
-
-    fn spawn(&mut self, number: usize) {
-        let Some(server) = &self.server else {
-            return;
-        };
-        self.starts += 1;
-        if self.starts > self.scenario.replicas as u64 {
-            self.hub.note(Who::Operator(number), "starts again");
-        }
-        let link = Link::new(server.service(), self.hub.below(u64::MAX));
-        let wire = Wire::new(&self.hub, link, number);
-        let ends = self.ends.0.clone();
-        let start = self.starts;
-        let process = Process::spawn(&self.scenario.program, wire, (number, start), ends);
-        if let Some(place) = self.processes.get_mut(number) {
-            *place = Some(process);
         }
     }
 
@@ -568,7 +451,7 @@ impl<'a> Run<'a> {
     }
 
     /// Reads the changes of the server since the last look, and what went wrong.
-    fn look(&mut self) -> Result<(), Finding> {
+    pub(super) fn look(&mut self) -> Result<(), Finding> {
         if let Some(panic) = Alarms::panic() {
             return Err(Finding::Panicked(panic));
         }
@@ -585,7 +468,7 @@ impl<'a> Run<'a> {
         };
         self.read = upto;
         let before = self.changes;
-        for (shelf, event) in &changes {
+        for ShelfEvent { shelf, event } in &changes {
             let counts = match self.scenario.lens.shows(shelf) {
                 true => Counts::Yes,
                 false => Counts::No,
@@ -630,35 +513,6 @@ impl<'a> Run<'a> {
         }
     }
 
-    #[cfg(feature = "controllers")]
-    async fn begin_controllers(&mut self) -> Result<(), Finding> {
-        if let (Some(selection), Some(server)) = (&self.scenario.controllers, &self.server) {
-            let started = crate::server::start_controllers(server, selection).await;
-            let failed = |error: crate::TestError| Finding::Step {
-                step: "the start of the built-in controllers".to_owned(),
-                why: error.to_string(),
-            };
-            self.controllers = Some(started.map_err(failed)?);
-        }
-        Ok(())
-    }
-
-    #[cfg(not(feature = "controllers"))]
-    async fn begin_controllers(&mut self) -> Result<(), Finding> {
-        Ok(())
-    }
-
-    #[cfg(feature = "controllers")]
-    async fn end_controllers(&mut self) {
-        if let Some(running) = self.controllers.take() {
-            // They were asked to end: how is no matter of the simulation's.
-            drop(running.stop().await);
-        }
-    }
-
-    #[cfg(not(feature = "controllers"))]
-    async fn end_controllers(&mut self) {}
-
     async fn end(&mut self) {
         self.processes.clear();
         self.end_controllers().await;
@@ -666,10 +520,4 @@ impl<'a> Run<'a> {
             server.stop().await;
         }
     }
-}
-
-/// The time that has passed for a clock that has jumped by minutes.
-fn clock_span(passed: Duration, minutes: i64) -> SignedDuration {
-    let passed = SignedDuration::try_from(passed).unwrap_or_default();
-    passed.saturating_add(SignedDuration::from_mins(minutes))
 }

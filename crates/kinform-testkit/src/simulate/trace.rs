@@ -44,7 +44,7 @@ impl fmt::Display for Who {
 pub(crate) struct Write {
     /// The object, as pictures name it.
     pub(crate) about: String,
-    /// The objects of which the process had seen an older version, or none, when it wrote.
+    /// The objects of which the process had not seen the newest version when it wrote.
     pub(crate) unseen: Vec<String>,
 }
 

@@ -12,7 +12,7 @@
 //! Never: changes an object, a notification, or their order on a watch.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
@@ -29,10 +29,9 @@ use serde_json::Value;
 use super::asked::Asked;
 use super::hearing::Hearing;
 use super::hub::{Hub, Order};
+use super::line::Line;
 use super::plan::Mishap;
-use super::seen::Seen;
-use super::trace::{Who, Write};
-use crate::control::{Network, ProxyMode};
+use super::trace::Write;
 use crate::link::{Link, ReplyBody, reset};
 
 /// The annotation that another client changes just before a write.
@@ -40,25 +39,12 @@ pub(crate) const OVERTAKEN: &str = "kinform.dev/overtaken";
 
 /// The way of one process to the server. Clones are the same way.
 #[derive(Clone, Debug)]
-pub(crate) struct Wire(Arc<Inner>);
-
-#[derive(Debug)]
-struct Inner {
-    link: Link,
-    hub: Arc<Hub>,
-    process: usize,
-    seen: Mutex<Seen>,
-}
+pub(crate) struct Wire(Arc<Line>);
 
 impl Wire {
     /// The way of the process with this number.
     pub(crate) fn new(hub: &Arc<Hub>, link: Link, process: usize) -> Self {
-        Self(Arc::new(Inner {
-            link,
-            hub: Arc::clone(hub),
-            process,
-            seen: Mutex::default(),
-        }))
+        Self(Arc::new(Line::new(hub, link, process)))
     }
 
     /// The network under it.
@@ -66,12 +52,8 @@ impl Wire {
         &self.0.link
     }
 
-    pub(super) fn hub(&self) -> &Arc<Hub> {
+    fn hub(&self) -> &Hub {
         &self.0.hub
-    }
-
-    pub(super) fn who(&self) -> Who {
-        Who::Operator(self.0.process)
     }
 
     /// A client of the process, without retries of its own.
@@ -86,10 +68,6 @@ impl Wire {
         self.0.link.disconnect();
     }
 
-    pub(super) fn see<T>(&self, with: impl FnOnce(&mut Seen) -> T) -> T {
-        with(&mut self.0.seen.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
     async fn call(self, request: Request<RequestBody>) -> io::Result<Response<ReplyBody>> {
         let (mut head, body) = request.into_parts();
         let asked = Asked::of(&head);
@@ -98,6 +76,7 @@ impl Wire {
         hub.hop().await;
         if !asked.is_traffic() && !asked.is_watch {
             hub.request();
+            hub.throttle().await;
         }
         let request = Request::from_parts(head, body);
         if asked.is_watch {
@@ -128,17 +107,17 @@ impl Wire {
         match mishap {
             Some(Mishap::CrashBefore) => self.die(Mishap::CrashBefore).await,
             Some(Mishap::Refuse(code)) => {
-                hub.note(self.who(), format!("{} ─▶ {code}", asked.words()));
+                hub.note(self.0.who(), format!("{} ─▶ {code}", asked.words()));
                 return Ok(once(refusal(code)));
             }
             Some(Mishap::Overtake) => self.overtake(asked).await,
             _ => {}
         }
         let unseen = match hub.server() {
-            Some((_, store)) => self.see(|seen| seen.behind(&store)),
+            Some((_, store)) => self.0.see(|seen| seen.behind(&store)),
             None => Vec::new(),
         };
-        let entry = hub.note(self.who(), asked.words());
+        let entry = hub.note(self.0.who(), asked.words());
         let reply = self.whole(request).await;
         let (outcome, name) = match &reply {
             Ok(reply) => (outcome(reply), named(asked, reply.body())),
@@ -168,12 +147,12 @@ impl Wire {
         if asked.is_traffic() || !reply.status().is_success() {
             return Ok(reply);
         }
-        self.see(|seen| seen.opened(&asked.shelf));
-        let wire = self.clone();
+        self.0.see(|seen| seen.opened(&asked.shelf));
+        let line = Arc::clone(&self.0);
         let shelf = asked.shelf.clone();
         Ok(reply.map(|body| {
             let chunks: BoxStream<'static, _> = Box::pin(body.into_data_stream());
-            let frames = Hearing::new(wire, shelf, chunks).frames();
+            let frames = Hearing::new(line, shelf, chunks).frames();
             StreamBody::new(frames.boxed())
         }))
     }
@@ -183,18 +162,6 @@ impl Wire {
         self.disconnect();
         self.hub().order(Order::Meet(self.0.process, mishap));
         std::future::pending().await
-    }
-
-    /// The network of the process fails until the run mends it.
-    pub(super) fn refuse(&self, mishap: Mishap) {
-        self.0.link.set(ProxyMode::Refuse);
-        self.0.link.cut();
-        self.hub().order(Order::Meet(self.0.process, mishap));
-    }
-
-    /// The number of the process.
-    pub(super) fn process(&self) -> usize {
-        self.0.process
     }
 
     async fn whole(&self, request: Request<RequestBody>) -> io::Result<Response<Bytes>> {
@@ -210,7 +177,7 @@ impl Wire {
             return;
         }
         if let Ok(value) = serde_json::from_slice::<Value>(reply.body()) {
-            self.see(|seen| seen.replied(asked, &value));
+            self.0.see(|seen| seen.replied(asked, &value));
         }
     }
 

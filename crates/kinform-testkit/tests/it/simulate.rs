@@ -68,7 +68,7 @@ fn passes(describe: impl FnOnce(&mut Simulation)) -> Summary {
     summary
 }
 
-/// What a simulation tells of an operator that is wrong.
+/// The story of an operator that is wrong.
 fn told(describe: impl FnOnce(&mut Simulation)) -> String {
     match try_simulate(describe) {
         Ok(summary) => panic!("nothing was found: {summary:?}"),

@@ -15,7 +15,7 @@ pub(super) const LAW: Law = Law {
     package: "kinform-apiserver",
     key: "layers.apiserver",
     order: Order::Ranks(&[
-        &["digest", "der", "clock"],
+        &["digest", "der", "clock", "random"],
         &["budget"],
         &["object", "storage", "protobuf"],
         &["schema", "columns"],
