@@ -14,7 +14,7 @@ use kinform_testkit::Simulation;
 use kube::api::PostParams;
 use kube::{Api, Resource, ResourceExt};
 
-use crate::{App, Failure, State, Which, operator, usual, wanted};
+use crate::{App, Failure, State, Which, applied, operator, usual, wanted};
 
 async fn mistaken(app: Arc<App>, cx: Ctx<State>) -> Result<Action, Failure> {
     let uid = app.uid().unwrap_or_default();
@@ -41,15 +41,10 @@ async fn mistaken(app: Arc<App>, cx: Ctx<State>) -> Result<Action, Failure> {
     Ok(Action::await_change())
 }
 
-async fn corrected(app: Arc<App>, cx: Ctx<State>) -> Result<Action, Failure> {
-    cx.apply(&wanted(&app)).await?;
-    Ok(Action::await_change())
-}
-
 pub(crate) fn describe(sim: &mut Simulation, which: Which) {
     match which {
         Which::Mistaken => sim.operator(|client| operator(client, mistaken)),
-        Which::Corrected => sim.operator(|client| operator(client, corrected)),
+        Which::Corrected => sim.operator(|client| operator(client, applied)),
     };
     usual(sim);
 }

@@ -9,13 +9,13 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kinform::controller::{Action, Ctx};
+use kinform::controller::Action;
 use kinform::{Handlers, Notification};
 use kinform_testkit::Simulation;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, Resource, ResourceExt};
 
-use crate::{App, Failure, State, Which, operator, parts, usual, wanted};
+use crate::{App, Failure, Which, applied, operator, parts, usual, wanted};
 
 /// Writes the config map of an app; an error is nobody's matter.
 async fn write(client: Client, app: Arc<App>) {
@@ -50,15 +50,10 @@ async fn mistaken(client: Client) -> Result<(), kinform::Error> {
         .await
 }
 
-async fn corrected(app: Arc<App>, cx: Ctx<State>) -> Result<Action, Failure> {
-    cx.apply(&wanted(&app)).await?;
-    Ok(Action::await_change())
-}
-
 pub(crate) fn describe(sim: &mut Simulation, which: Which) {
     match which {
         Which::Mistaken => sim.operator(mistaken),
-        Which::Corrected => sim.operator(|client| operator(client, corrected)),
+        Which::Corrected => sim.operator(|client| operator(client, applied)),
     };
     usual(sim);
 }

@@ -171,6 +171,13 @@ where
     controller.run(reconcile).await
 }
 
+/// The correction of most mistakes: one write of the whole config map, under a name of its own, with
+/// its owner. A repetition changes nothing.
+pub(crate) async fn applied(app: Arc<App>, cx: Ctx<State>) -> Result<Action, Failure> {
+    cx.apply(&wanted(&app)).await?;
+    Ok(Action::await_change())
+}
+
 /// The usual script: two apps come, change, lose their config map, go, and come again.
 pub(crate) fn usual(sim: &mut Simulation) -> &mut Simulation {
     sim.crd::<App>()

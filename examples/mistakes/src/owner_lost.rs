@@ -15,7 +15,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
 
-use crate::{App, Failure, State, Which, operator, usual, wanted};
+use crate::{App, Failure, State, Which, applied, operator, usual, wanted};
 
 async fn mistaken(app: Arc<App>, cx: Ctx<State>) -> Result<Action, Failure> {
     let maps: Api<ConfigMap> = Api::default_namespaced(cx.client()?);
@@ -37,15 +37,10 @@ async fn mistaken(app: Arc<App>, cx: Ctx<State>) -> Result<Action, Failure> {
     Ok(Action::await_change())
 }
 
-async fn corrected(app: Arc<App>, cx: Ctx<State>) -> Result<Action, Failure> {
-    cx.apply(&wanted(&app)).await?;
-    Ok(Action::await_change())
-}
-
 pub(crate) fn describe(sim: &mut Simulation, which: Which) {
     match which {
         Which::Mistaken => sim.operator(|client| operator(client, mistaken)),
-        Which::Corrected => sim.operator(|client| operator(client, corrected)),
+        Which::Corrected => sim.operator(|client| operator(client, applied)),
     };
     usual(sim);
 }

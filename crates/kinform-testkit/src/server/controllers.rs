@@ -7,10 +7,19 @@
 //! They run in the test's runtime, without sockets, also beside a server that has some: under paused
 //! time their delays are the test's. A stopped or restarted server ends them first.
 
-use kinform_apiserver::{Server, User};
-use kinform_controlplane::{ControlPlane, Running, Selection, client_of};
+use kinform_apiserver::{Builder, Server, User};
+use kinform_controlplane::{ControlPlane, ControllerName, Running, Selection, client_of};
 
 use super::{TestError, failed};
+
+/// Gives a server what controllers need: the content of namespaces, and pods that a kubelet ends.
+pub(crate) fn furnish(builder: Builder, selection: &Selection) -> Builder {
+    let builder = match selection.has(ControllerName::Kubelet) {
+        true => builder.with_kubelets(),
+        false => builder,
+    };
+    builder.with_namespace_content()
+}
 
 /// Starts controllers, and waits until their caches are filled.
 pub(crate) async fn start(server: &Server, selection: &Selection) -> Result<Running, TestError> {

@@ -68,7 +68,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 #[cfg(feature = "controllers")]
-pub(crate) use self::controllers::start as start_controllers;
+pub(crate) use self::controllers::{furnish, start as start_controllers};
 pub use self::operator::Operator;
 pub use self::starting::Starting;
 use crate::control::Network;

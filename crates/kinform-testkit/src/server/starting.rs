@@ -149,10 +149,7 @@ impl Starting {
         }
         #[cfg(feature = "controllers")]
         if let Some(selection) = &self.controllers {
-            if selection.has(kinform_controlplane::ControllerName::Kubelet) {
-                builder = builder.with_kubelets();
-            }
-            builder = builder.with_namespace_content();
+            builder = super::controllers::furnish(builder, selection);
         }
         for change in &self.changes {
             builder = change(builder);

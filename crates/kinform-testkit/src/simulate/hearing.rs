@@ -28,6 +28,7 @@ pub(crate) struct Hearing {
     shelf: String,
     chunks: BoxStream<'static, io::Result<Bytes>>,
     /// The beginning of a line whose end has not come.
+    // BOUND: an object of the embedded server has 3 MiB at most.
     begun: BytesMut,
     lines: VecDeque<Bytes>,
 }

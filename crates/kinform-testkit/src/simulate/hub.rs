@@ -43,6 +43,7 @@ pub(crate) struct Hub {
     plan: Plan,
     dice: Mutex<SmallRng>,
     extent: Mutex<Extent>,
+    // BOUND: one for each request, whose number the run limits.
     orders: mpsc::UnboundedSender<Order>,
     server: Mutex<Option<(Service, Arc<Store>)>>,
     /// The time at which the requests so far would have been sent, evenly.

@@ -86,6 +86,7 @@ pub(crate) struct Run<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) hub: std::sync::Arc<Hub>,
     orders: mpsc::UnboundedReceiver<Order>,
+    // BOUND: one for each start of a copy.
     pub(super) ends: (mpsc::UnboundedSender<End>, mpsc::UnboundedReceiver<End>),
     pub(super) server: Option<Server>,
     #[cfg(feature = "controllers")]

@@ -55,10 +55,7 @@ impl Scenario {
         let mut builder = Server::builder().plain().history(HISTORY).start_time(now);
         #[cfg(feature = "controllers")]
         if let Some(selection) = &self.controllers {
-            if selection.has(kinform_controlplane::ControllerName::Kubelet) {
-                builder = builder.with_kubelets();
-            }
-            builder = builder.with_namespace_content();
+            builder = crate::server::furnish(builder, selection);
         }
         for change in &self.changes {
             builder = change(builder);
