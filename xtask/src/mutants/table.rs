@@ -725,6 +725,12 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         packages: SHELL,
     },
     Mutant {
+        name: "R8",
+        seen: "the simulation: a copy made twice behind a connection that was dead",
+        mistake: "only the first run after the wait for own writes is told that it may lack them",
+        packages: SHELL,
+    },
+    Mutant {
         name: "S1",
         seen: "server: conflicts",
         mistake: "an update of an older version is written",

@@ -119,7 +119,7 @@ impl<C: Send + Sync + 'static> Work<C> {
     /// Works on one key; the returned future settles it and waits for the next.
     async fn process(&self, item: Item<ObjectKey>, causes: Causes) -> Get<ObjectKey> {
         let (writes, parked) = &self.writes;
-        if writes.are_pending(item.key()) {
+        if writes.must_wait(item.key()) {
             self.counters.parked.add(1);
             parked.add(item.key(), causes.into_record());
             return item.settle_and_get(Verdict::Done);

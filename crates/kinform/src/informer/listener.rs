@@ -117,7 +117,10 @@ impl Listener {
                 }
                 break;
             }
-            match self.subscription.next() {
+            let piece = self.subscription.next();
+            // Before the handler is called: it may need long for what it missed.
+            self.state.measure(self.subscription.times_behind());
+            match piece {
                 Some(Piece::Changes(core, changes)) => {
                     told += changes.len();
                     self.tell(core, changes).await;
@@ -130,7 +133,6 @@ impl Listener {
                 None if mutant!("C4") && self.subscription.look() => break,
                 None => self.wait().await,
             }
-            self.state.measure(self.subscription.times_behind());
             if told >= AT_ONCE {
                 told = 0;
                 tokio::task::yield_now().await;

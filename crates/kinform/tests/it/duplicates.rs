@@ -190,3 +190,47 @@ async fn a_write_that_a_selector_hides_is_not_waited_for() {
     assert!(runs.len() >= 4, "{runs:?}");
     factory.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn r8_each_run_is_told_that_its_view_is_old_until_it_is_not() {
+    let api = TestServer::start().in_process().await.unwrap();
+    api.create(&parent("p")).await.unwrap();
+    let factory = InformerFactory::new(api.client());
+    let (maps, secrets) = (
+        factory.informer::<ConfigMap>(),
+        factory.informer::<Secret>(),
+    );
+    factory.start().unwrap();
+    let runs = Arc::new(Mutex::new(Vec::new()));
+    let controller = Controller::of(&maps)
+        .owns(&secrets)
+        .context((secrets, Arc::clone(&runs)));
+    let reconcile = |_: Arc<ConfigMap>,
+                     cx: Ctx<(kinform::Informer<Secret>, Arc<Mutex<Vec<_>>>)>| async move {
+        let (secrets, runs) = &*cx.context();
+        let is_seen = secrets.list().len() == 1;
+        runs.lock().unwrap().push((is_seen, cx.is_stale()));
+        if !is_seen && !cx.is_stale() {
+            let secrets: Api<Secret> = Api::namespaced(cx.client()?, "default");
+            secrets.create(&PostParams::default(), &child("p")).await?;
+        }
+        Ok::<_, Error>(Action::requeue(Duration::from_secs(1)))
+    };
+    let running = tokio::spawn(controller.run(reconcile));
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    api.stall_watches();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    api.resume_watches();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    running.abort();
+    assert_eq!(api.server().objects("secrets").len(), 1);
+    let runs = runs.lock().unwrap();
+    // The first makes the child; those behind it lack it and know it; then it is seen.
+    let is_told = |run: &&(bool, bool)| **run == (false, true);
+    let told = runs.iter().skip(1).take_while(is_told).count();
+    assert!(told > 10, "{runs:?}");
+    assert!(
+        runs[1 + told..].iter().all(|run| *run == (true, false)),
+        "{runs:?}"
+    );
+}

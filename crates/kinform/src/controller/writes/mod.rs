@@ -25,7 +25,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use kinform_api::selector::LabelSelector;
-use kinform_api::{GroupVersionResource, KeyRef, ObjectKey, ResourceVersion};
+use kinform_api::{GroupVersionResource, KeyRef, ObjectKey, ResourceVersion, mutant};
 use kube_client::Client;
 
 use self::own::Own;
@@ -66,9 +66,12 @@ pub(super) struct Writes {
     /// Writes without an answer: the server may have stored them.
     // BOUND: of keys not handed out since their reply was lost, `MAX_QUESTIONS` each.
     unanswered: Mutex<HashMap<ObjectKey, Vec<Target>>>,
-    /// Keys whose next run has a view that may be old.
-    // BOUND: keys that were parked and have not run since.
+    /// Keys that run on a view that may be old: their writes were waited for long enough.
+    // BOUND: keys whose writes were not seen at the last look.
     stale: Mutex<HashSet<ObjectKey>>,
+    /// Keys with a write that is neither seen nor asked for: their next run says so.
+    // BOUND: keys that have not run since.
+    unasked: Mutex<HashSet<ObjectKey>>,
     /// The last writes of the term.
     last: Mutex<LastWrites>,
     using: OwnWrites,
@@ -190,6 +193,7 @@ impl Writes {
             seen: SeenWrites::new(),
             unanswered: Mutex::default(),
             stale: Mutex::default(),
+            unasked: Mutex::default(),
             last: Mutex::default(),
             using,
             counters,
@@ -237,15 +241,35 @@ impl Writes {
         Some(cached.uid().to_owned())
     }
 
-    /// A run of `key` begins. Returns whether its view may be older than its own writes.
+    /// Returns whether a run of `key` must wait for its own writes: once for 30 s, not again until it
+    /// writes again, or has a question for the server.
+    pub(super) fn must_wait(&self, key: &ObjectKey) -> bool {
+        let has_waited = || {
+            let is_asked = lock(&self.unanswered).contains_key(key);
+            !is_asked && lock(&self.stale).contains(key)
+        };
+        self.are_pending(key) && !has_waited()
+    }
+
+    /// A run of `key` begins. Returns whether its view may be older than its own writes: each run says
+    /// so until the caches have them.
     pub(super) fn begin(&self, key: &ObjectKey) -> bool {
-        let mut stale = lock(&self.stale);
-        !stale.is_empty() && stale.remove(key)
+        let is_unasked = lock(&self.unasked).remove(key);
+        let is_stale = lock(&self.stale).contains(key);
+        if is_stale && !mutant!("R8") && !self.are_pending(key) {
+            lock(&self.stale).remove(key);
+            return is_unasked;
+        }
+        if mutant!("R8") {
+            lock(&self.stale).remove(key);
+        }
+        is_stale || is_unasked
     }
 
     /// A term was lost: keys of the next one begin with a fresh view.
     pub(super) fn end_term(&self) {
         lock(&self.stale).clear();
+        lock(&self.unasked).clear();
         self.streaks.clear();
         *lock(&self.last) = LastWrites::default();
     }
@@ -309,6 +333,10 @@ impl Writes {
         if is_fresh {
             self.loops.wrote(key);
         }
+        if is_ours {
+            // The next run waits for this write.
+            lock(&self.stale).remove(key);
+        }
         if effect == Effect::Unknown && is_ours && self.using == OwnWrites::Awaited {
             self.ask_later(key, target.of_collection());
         }
@@ -329,7 +357,7 @@ impl Writes {
         if !is_known && questions.len() < MAX_QUESTIONS {
             questions.push(question);
         } else if !is_known {
-            lock(&self.stale).insert(key.clone());
+            lock(&self.unasked).insert(key.clone());
         }
     }
 
@@ -344,11 +372,19 @@ impl Writes {
         }
     }
 
-    /// Gives up waiting for the writes of `key`.
+    /// The writes of `key` were waited for long enough: it runs without them.
     fn give_up(&self, key: &ObjectKey) {
+        if mutant!("R8") {
+            self.seen.forget(key);
+            lock(&self.unanswered).remove(key);
+        }
+        lock(&self.stale).insert(key.clone());
+    }
+
+    /// No cache will show the writes of `key`: it runs without them.
+    fn forget(&self, key: &ObjectKey) {
         self.seen.forget(key);
         lock(&self.unanswered).remove(key);
-        lock(&self.stale).insert(key.clone());
     }
 }
 
