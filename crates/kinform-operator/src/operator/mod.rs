@@ -92,6 +92,14 @@ impl Inner {
     }
 }
 
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Each part knows the list that it is in: an operator that was dropped before its end would
+        // keep its controllers, and they its clients.
+        self.parts.close();
+    }
+}
+
 /// The addresses of a running operator's ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

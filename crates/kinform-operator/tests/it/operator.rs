@@ -403,3 +403,28 @@ async fn a_replica_without_rights_on_leases_names_them_and_stands_by() {
     assert!(begins.try_recv().is_err(), "nobody works without the lease");
     running.stopped().await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_that_is_dropped_at_any_time_leaves_no_task() {
+    let alive = || {
+        tokio::runtime::Handle::current()
+            .metrics()
+            .num_alive_tasks()
+    };
+    let server = TestServer::start().in_process().await.unwrap();
+    let before = alive();
+    for runs_for in [0, 1, 30_000] {
+        let mut settings = electing();
+        (settings.probe_address, settings.metrics_address) = (None, None);
+        let builder = Operator::builder("test-operator").settings(settings);
+        let operator = builder.with_client(server.client()).unwrap();
+        let (controller, _reports) = reporting(&operator);
+        operator.add(controller).unwrap();
+        let run = operator.run_until(CancellationToken::new());
+        let limit = Duration::from_millis(runs_for);
+        assert!(tokio::time::timeout(limit, run).await.is_err());
+        drop(operator);
+        tokio::time::sleep(PATIENCE).await;
+        assert_eq!(alive(), before, "after {runs_for} ms");
+    }
+}
