@@ -20,6 +20,7 @@ mod map;
 mod mutants;
 mod schedules;
 mod schema;
+mod simulate;
 mod suite;
 mod text;
 mod tidy;
@@ -52,6 +53,8 @@ enum Task {
     Schedules(schedules::Arguments),
     /// Makes the table of built-in types.
     Schema(schema::Arguments),
+    /// Plays seeded scripts of trouble against kinform itself.
+    Simulate(simulate::Arguments),
 }
 
 #[expect(
@@ -77,12 +80,25 @@ fn main() -> ExitCode {
         Task::Mutants(arguments) => mutants::run(root, &arguments),
         Task::Schedules(arguments) => schedules::run(root, &arguments),
         Task::Schema(arguments) => schema::run(&arguments).map_err(|e| e.to_string()),
+        Task::Simulate(arguments) => return simulated(root, &arguments),
     };
     match report {
         Ok(report) => {
             println!("{report}");
             ExitCode::SUCCESS
         }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the simulation, which has exit codes of its own.
+#[expect(clippy::print_stderr, reason = "a task's report goes to its caller")]
+fn simulated(root: &Path, arguments: &simulate::Arguments) -> ExitCode {
+    match simulate::run(root, arguments) {
+        Ok(code) => code,
         Err(error) => {
             eprintln!("{error}");
             ExitCode::FAILURE

@@ -30,7 +30,9 @@ pub use kinform_apiserver::{Builder, Fault, Server, Service};
 pub use kinform_controlplane::{ControllerName, Selection};
 
 pub use crate::control::{Network, ProxyMode};
-pub use crate::link::Link;
+#[doc(hidden)]
+pub use crate::link::ReplyBody;
+pub use crate::link::{Link, Tamper};
 pub use crate::proxy::Proxy;
 pub use crate::scripted::{Ask, Request, Script, ScriptedSource, Sending, scripted, status_error};
 pub use crate::server::{Loss, Operator, Starting, TestError, TestObject, TestServer};

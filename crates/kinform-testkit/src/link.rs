@@ -11,6 +11,7 @@
 //! The server may be replaced ([`Link::connect`]); without one, connections are refused. Over
 //! sockets, [`Proxy`](crate::proxy::Proxy) does the same.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -39,9 +40,22 @@ struct Inner {
     service: watch::Sender<Option<Service>>,
     control: Control,
     random: Mutex<SmallRng>,
+    // BOUND: as many as a test asks for.
+    tampering: Mutex<VecDeque<Tamper>>,
 }
 
-pub(crate) type ReplyBody = StreamBody<BoxStream<'static, io::Result<Frame<Bytes>>>>;
+/// What a wrong server does to events of a watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tamper {
+    /// The next piece that a watch sends is lost: an event, or those that were ready together.
+    Drop,
+    /// It comes twice.
+    Duplicate,
+}
+
+/// The body of a reply.
+#[doc(hidden)]
+pub type ReplyBody = StreamBody<BoxStream<'static, io::Result<Frame<Bytes>>>>;
 
 impl Link {
     /// A network to `service`; `seed` decides where bodies are split.
@@ -50,6 +64,7 @@ impl Link {
             service: watch::Sender::new(Some(service)),
             control: Control::default(),
             random: Mutex::new(SmallRng::seed_from_u64(seed)),
+            tampering: Mutex::default(),
         }))
     }
 
@@ -64,6 +79,16 @@ impl Link {
         self.0.control.cut();
     }
 
+    /// Tampers with the next piece that any watch sends. A piece may be a bookmark.
+    pub fn tamper(&self, what: Tamper) {
+        self.tampering().push_back(what);
+    }
+
+    fn tampering(&self) -> std::sync::MutexGuard<'_, VecDeque<Tamper>> {
+        let tampering = &self.0.tampering;
+        tampering.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A client at this end, without retries of its own.
     ///
     /// # Panics
@@ -74,13 +99,12 @@ impl Link {
         Client::new(service, "default")
     }
 
-    /// Sends one request.
-    pub(crate) async fn call(
-        self,
-        request: Request<RequestBody>,
-    ) -> io::Result<Response<ReplyBody>> {
+    /// Sends one request: what the client does, for a caller that does more before or after it.
+    #[doc(hidden)]
+    pub async fn call(self, request: Request<RequestBody>) -> io::Result<Response<ReplyBody>> {
         let mut follower = self.0.control.follow();
         let mut cut = follower.clone();
+        let is_watch = is_watch(&request);
         let answer = async {
             if follower.mode() == ProxyMode::Refuse {
                 return Err(io::ErrorKind::ConnectionRefused.into());
@@ -104,7 +128,7 @@ impl Link {
         }?;
         Ok(reply.map(|body| {
             let chunks = TryStreamExt::map_err(body, io::Error::other).boxed();
-            let chunks = self.through(chunks, cut).map_ok(Frame::data);
+            let chunks = self.through(chunks, cut, is_watch).map_ok(Frame::data);
             StreamBody::new(chunks.boxed())
         }))
     }
@@ -114,12 +138,14 @@ impl Link {
         self,
         chunks: BoxStream<'static, io::Result<Bytes>>,
         follower: Follower,
+        is_watch: bool,
     ) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
         let wire = Wire {
             link: self,
             chunks,
             follower,
             waiting: Bytes::new(),
+            is_watch,
         };
         stream::unfold(Some(wire), Wire::step)
     }
@@ -162,6 +188,7 @@ struct Wire {
     chunks: BoxStream<'static, io::Result<Bytes>>,
     follower: Follower,
     waiting: Bytes,
+    is_watch: bool,
 }
 
 impl Wire {
@@ -180,9 +207,9 @@ impl Wire {
     }
 
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
-        if self.waiting.is_empty() {
+        while self.waiting.is_empty() {
             match self.chunks.next().await? {
-                Ok(chunk) => self.waiting = chunk,
+                Ok(chunk) => self.waiting = self.tampered(chunk),
                 Err(error) => return Some(Err(error)),
             }
         }
@@ -195,4 +222,25 @@ impl Wire {
         }
         Some(Ok(piece))
     }
+
+    /// A chunk as it goes on: none, once or twice.
+    fn tampered(&self, chunk: Bytes) -> Bytes {
+        let tamper = match self.is_watch {
+            true => self.link.tampering().pop_front(),
+            false => None,
+        };
+        match tamper {
+            None => chunk,
+            Some(Tamper::Drop) => Bytes::new(),
+            Some(Tamper::Duplicate) => [&*chunk, &*chunk].concat().into(),
+        }
+    }
+}
+
+/// Returns whether a request is a watch.
+fn is_watch<B>(request: &Request<B>) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    query
+        .split('&')
+        .any(|one| matches!(one, "watch=true" | "watch=1"))
 }

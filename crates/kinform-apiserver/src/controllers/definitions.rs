@@ -71,17 +71,19 @@ pub(crate) fn settle_definitions(state: &Arc<State>) {
 /// Serves the resources of the stored definitions, after writes of definitions were lost.
 pub(crate) fn serve_definitions(state: &State) {
     let changing = state.registry.change();
-    let store = &state.store;
+    let changed = state.registry.set_custom(stored_resources(&state.store));
+    drop(changing);
+    for shelf in changed {
+        state.store.end_watches(shelf, EndWatches::AtOnce);
+    }
+}
+
+/// The resources of the stored definitions.
+pub(crate) fn stored_resources(store: &Store) -> Vec<ResourceInfo> {
     let view = store.view(store.shelf(DEFINITIONS));
     let definitions = view.snapshot.iter().map(|one| one.value());
     let served = |it: Value| served::resources_of(&it, shelf_of(store, &it));
-    let changed = state
-        .registry
-        .set_custom(definitions.flat_map(served).collect());
-    drop(changing);
-    for shelf in changed {
-        store.end_watches(shelf, EndWatches::AtOnce);
-    }
+    definitions.flat_map(served).collect()
 }
 
 /// Marks a definition as terminating, deletes its objects, and then the definition.

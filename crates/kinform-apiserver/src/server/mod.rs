@@ -34,6 +34,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::access::{Caller, User};
 use crate::api;
+use crate::controllers::definitions::stored_resources;
 use crate::controllers::event_ttl;
 use crate::controllers::garbage;
 use crate::controllers::restore;
@@ -286,6 +287,34 @@ impl Server {
         let done = store.settled(since).await;
         *reported() = store.begin();
         done
+    }
+
+    /// The storage of this server, for another one over it ([`Builder::state`]): two replicas of an
+    /// API server. Each has watches, faults, a lag and a journal of its own. Only one of them should
+    /// collect garbage.
+    #[must_use]
+    pub fn shared_state(&self) -> Stopped {
+        Stopped {
+            store: Arc::clone(&self.state.store),
+            registry: Arc::clone(&self.state.registry),
+            identity: self.identity.clone(),
+        }
+    }
+
+    /// A copy of the objects as they are now, at the present revision and without history: what a
+    /// server has that was restored from a backup of this moment. Custom resources are served as
+    /// their definitions say.
+    #[must_use]
+    pub fn backup(&self) -> Stopped {
+        let store = Arc::new(self.state.store.copy());
+        let registry = Registry::built_in(&store);
+        // No watch of a changed resource is open yet.
+        drop(registry.set_custom(stored_resources(&store)));
+        Stopped {
+            store,
+            registry: Arc::new(registry),
+            identity: self.identity.clone(),
+        }
     }
 
     /// Forgets the history up to a revision; returns the lowest version that can still be resumed.

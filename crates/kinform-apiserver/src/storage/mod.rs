@@ -155,6 +155,17 @@ impl Store {
         }
     }
 
+    /// A store of its own with the objects that readers see, at their revision, without history and
+    /// without a disk.
+    pub(crate) fn copy(&self) -> Self {
+        let inner = self.lock().copy();
+        Self {
+            marks: watch::Sender::new(Marks::of(&inner)),
+            inner: Mutex::new(inner),
+            committer: None,
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Shelves> {
         // No code under this lock panics in the middle of a change.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)

@@ -123,6 +123,29 @@ impl Shelves {
         }
     }
 
+    /// What readers see, as shelves of their own: at the durable mark, without history.
+    pub(super) fn copy(&self) -> Self {
+        let shelf = |state: &ShelfState| ShelfState {
+            name: state.name.clone(),
+            snapshot: state.shown().clone(),
+            durable: None,
+            changes: state.changes,
+            log: Log::after(self.durable),
+            wake: watch::Sender::new(0),
+        };
+        Self {
+            head: self.durable,
+            durable: self.durable,
+            last: self.durable,
+            floor: self.durable,
+            losses: 0,
+            order: Order::new(self.order.limits()),
+            all: self.all.iter().map(shelf).collect(),
+            by_name: self.by_name.clone(),
+            staging: None,
+        }
+    }
+
     pub(super) fn shelf(&mut self, name: &str) -> Shelf {
         if let Some(shelf) = self.by_name.get(name) {
             return *shelf;

@@ -63,6 +63,14 @@ pub(super) struct Log {
 }
 
 impl Log {
+    /// A log without the events up to this revision.
+    pub(super) fn after(revision: u64) -> Self {
+        Self {
+            evicted: revision,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn push(&mut self, event: Event) {
         debug_assert!(
             self.events

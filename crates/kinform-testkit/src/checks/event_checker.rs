@@ -133,6 +133,16 @@ impl EventChecker {
         self.heard.send_modify(|heard| *heard += 1);
     }
 
+    /// The server was restored: from now on versions may go back.
+    pub fn may_go_back(&self) {
+        self.lock().picture.may_go_back();
+    }
+
+    /// Namespaces may be added to its informer: their objects are initial adds at any time.
+    pub fn may_grow(&self) {
+        self.lock().picture.may_grow();
+    }
+
     /// From now on, any notification is a contradiction.
     pub fn stop(&self) {
         self.lock().dismissed = true;
@@ -148,6 +158,16 @@ impl EventChecker {
             None => Ok(()),
             Some(why) => Err(self.objection(&inner, why)),
         }
+    }
+
+    /// Compares its model with the truth as it is now.
+    ///
+    /// # Errors
+    /// They differ.
+    pub fn compare(&self, truth: &Truth) -> Result<(), Violation> {
+        let inner = self.lock();
+        let compared = inner.picture.compare(truth);
+        compared.map_err(|why| self.objection(&inner, &why))
     }
 
     /// Returns whether the first list was reported complete.

@@ -93,6 +93,10 @@ pub struct EventModel {
     objects: BTreeMap<String, Shown>,
     synced: bool,
     delivered: u64,
+    /// The server was restored: versions of one object may go back.
+    may_go_back: bool,
+    /// Namespaces may be added, whose objects are initial adds at any time.
+    may_grow: bool,
 }
 
 impl Truth {
@@ -109,6 +113,12 @@ impl Truth {
             Some((key(text("namespace").as_deref(), &text("name")?), shown))
         };
         items.iter().map(item).collect::<Option<_>>().map(Self)
+    }
+
+    /// The objects with these keys, uids and versions.
+    pub fn of_objects(objects: impl IntoIterator<Item = (String, String, String)>) -> Self {
+        let shown = |(key, uid, version)| (key, Shown { uid, version });
+        Self(objects.into_iter().map(shown).collect())
     }
 
     /// The number of objects.
@@ -161,6 +171,16 @@ impl EventModel {
         }
     }
 
+    /// From now on a version may be older than the one shown, as after the server was restored.
+    pub fn may_go_back(&mut self) {
+        self.may_go_back = true;
+    }
+
+    /// Namespaces may be added: their objects are initial adds at any time.
+    pub fn may_grow(&mut self) {
+        self.may_grow = true;
+    }
+
     /// Returns whether the first list was reported complete.
     pub fn has_synced(&self) -> bool {
         self.synced
@@ -205,7 +225,7 @@ impl EventModel {
         let shown = self.objects.get(&delivered.key);
         match (delivered.happened, shown) {
             (Happened::Add { .. }, Some(shown)) => Some(format!("{shown} is there already")),
-            (Happened::Add { initial: true }, None) if self.synced => {
+            (Happened::Add { initial: true }, None) if self.synced && !self.may_grow => {
                 Some("an initial add after synced".to_owned())
             }
             (Happened::Add { .. }, None) => None,
@@ -214,6 +234,10 @@ impl EventModel {
                 Some(format!("{shown} was not deleted first"))
             }
             (happened, Some(shown)) => objection_to_version(happened, shown, delivered)
+                .or_else(|| {
+                    let is_older = is_older(&delivered.version, &shown.version);
+                    (is_older && !self.may_go_back).then(|| format!("{shown} is newer"))
+                })
                 .or_else(|| objection_to_old(shown, delivered)),
         }
     }
@@ -232,7 +256,6 @@ fn objection_to_version(
         Happened::Delete {
             final_state_unknown: true,
         } if !same => Some(format!("the last state shown was {shown}")),
-        _ if is_older(&delivered.version, &shown.version) => Some(format!("{shown} is newer")),
         _ => None,
     }
 }

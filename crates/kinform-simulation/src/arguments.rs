@@ -1,0 +1,161 @@
+//! The command line: how many seeds, which seed, which script.
+//!
+//! ```text
+//! --seeds N | --seed S | --replay FILE ─▶ Arguments, or one line and exit code 2
+//! ```
+
+use std::path::PathBuf;
+
+/// What to play.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Arguments {
+    /// This many seeds, from the first on, on this many threads.
+    Seeds {
+        /// The first seed.
+        first: u64,
+        /// How many.
+        seeds: u64,
+        /// The threads; as many as processors without it.
+        threads: Option<usize>,
+    },
+    /// One seed, with its trace.
+    Seed(u64),
+    /// A script, with its trace.
+    Replay(PathBuf),
+}
+
+/// The words that explain the command line.
+pub const HELP: &str = "\
+Plays seeded scripts of trouble against replicas of an operator, servers and a network.
+
+Usage: cargo xtask simulate [--seeds N [--from S] [--threads T]] | [--seed S] | [--replay FILE]
+
+  --seeds N      plays N seeds, and ends at the first that breaks a promise (default 1000)
+  --from S       the first of them (default 0)
+  --threads T    how many at once (default: one for each processor)
+  --seed S       plays one seed, and prints what happened if it breaks a promise
+  --replay FILE  plays a script, and prints what happened
+";
+
+impl Arguments {
+    /// Reads the command line, without the program's name. `None`: help is asked for.
+    ///
+    /// # Errors
+    /// It makes no sense: one line.
+    pub fn parse(arguments: &[String]) -> Result<Option<Self>, String> {
+        let (mut seeds, mut first, mut threads) = (None, None, None);
+        let (mut seed, mut replay) = (None, None);
+        let mut rest = arguments.iter();
+        while let Some(argument) = rest.next() {
+            let (name, given) = match argument.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_owned())),
+                None => (argument.as_str(), None),
+            };
+            if matches!(name, "-h" | "--help") {
+                return Ok(None);
+            }
+            if !matches!(
+                name,
+                "--seeds" | "--from" | "--threads" | "--seed" | "--replay"
+            ) {
+                return Err(format!("simulate: no such argument: {argument}"));
+            }
+            let value = given.or_else(|| rest.next().cloned());
+            let value = value.ok_or_else(|| format!("simulate: {name} needs a value"))?;
+            match name {
+                "--seeds" => seeds = Some(number(name, &value)?),
+                "--from" => first = Some(number(name, &value)?),
+                "--threads" => threads = Some(number(name, &value)?),
+                "--seed" => seed = Some(number(name, &value)?),
+                _ => replay = Some(PathBuf::from(value)),
+            }
+        }
+        let has_many = seeds.is_some() || first.is_some() || threads.is_some();
+        match (seed, replay) {
+            (Some(_), Some(_)) => {
+                Err("simulate: --seed and --replay exclude each other".to_owned())
+            }
+            (Some(_), _) | (_, Some(_)) if has_many => {
+                Err("simulate: --seeds, --from and --threads are for many seeds".to_owned())
+            }
+            (Some(seed), None) => Ok(Some(Self::Seed(seed))),
+            (None, Some(file)) => Ok(Some(Self::Replay(file))),
+            (None, None) if seeds == Some(0) => {
+                Err("simulate: --seeds 0 plays nothing: 1 or more".to_owned())
+            }
+            (None, None) if threads == Some(0) => {
+                Err("simulate: --threads 0 plays nothing: 1 or more".to_owned())
+            }
+            (None, None) => Ok(Some(Self::Seeds {
+                first: first.unwrap_or(0),
+                seeds: seeds.unwrap_or(1_000),
+                threads: threads.and_then(|threads| usize::try_from(threads).ok()),
+            })),
+        }
+    }
+}
+
+fn number(name: &str, value: &str) -> Result<u64, String> {
+    let shown: String = value
+        .chars()
+        .take(40)
+        .flat_map(char::escape_default)
+        .collect();
+    value
+        .parse()
+        .map_err(|_| format!("simulate: {name} {shown}: no number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Option<Arguments>, String> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        Arguments::parse(&words)
+    }
+
+    #[test]
+    fn the_command_line_says_what_to_play() {
+        let many = |first, seeds, threads| {
+            Ok(Some(Arguments::Seeds {
+                first,
+                seeds,
+                threads,
+            }))
+        };
+        assert_eq!(parse(""), many(0, 1_000, None));
+        assert_eq!(parse("--seeds 5"), many(0, 5, None));
+        assert_eq!(parse("--seeds=5 --from=7 --threads 1"), many(7, 5, Some(1)));
+        assert_eq!(parse("--seed 3"), Ok(Some(Arguments::Seed(3))));
+        assert_eq!(
+            parse("--replay a.json"),
+            Ok(Some(Arguments::Replay("a.json".into())))
+        );
+        assert_eq!(parse("--help"), Ok(None));
+    }
+
+    #[test]
+    fn nonsense_is_refused_in_one_line() {
+        for line in [
+            "--seeds 0",
+            "--seeds",
+            "--seeds many",
+            "--seed -1",
+            "--seed 1.5",
+            "--seed 18446744073709551616",
+            "--seed 1 --replay a",
+            "--seed 1 --seeds 2",
+            "--replay a --from 2",
+            "--threads 0",
+            "--sedes 5",
+            "5",
+        ] {
+            let refused = parse(line).unwrap_err();
+            assert!(
+                !refused.contains('\n') && !refused.is_empty(),
+                "{line}: {refused}"
+            );
+        }
+    }
+}

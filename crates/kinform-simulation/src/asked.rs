@@ -1,0 +1,34 @@
+//! What a request is about: enough to choose traps by it.
+//!
+//! ```text
+//! method + path + query ─▶ Asked { is it a watch, a write, about a lease? }
+//! ```
+
+use http::Method;
+use http::request::Parts;
+
+/// What a request is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) is_watch: bool,
+    pub(crate) is_write: bool,
+    /// Leases and events: their number follows the time.
+    pub(crate) is_lease: bool,
+    pub(crate) is_event: bool,
+}
+
+impl Asked {
+    pub(crate) fn of(head: &Parts) -> Self {
+        let query = head.uri.query().unwrap_or_default();
+        let is_watch = query
+            .split('&')
+            .any(|one| matches!(one, "watch=true" | "watch=1"));
+        let path = head.uri.path();
+        Self {
+            is_watch: is_watch && head.method == Method::GET,
+            is_write: !matches!(head.method, Method::GET | Method::HEAD),
+            is_lease: path.contains("/leases"),
+            is_event: path.ends_with("/events") || path.contains("/events/"),
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Two API servers over one storage, its backup, and users' writes.
+//!
+//! ```text
+//! Builder + Stopped ─▶ Server 0 (writes, collects garbage), Server 1 (reads) ─▶ Service of each
+//! backup ─▶ restore: both come back with the objects of that moment
+//! ```
+//!
+//! A server that is down keeps the state that it left; both have the same storage.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, Request};
+use jiff::{SignedDuration, Timestamp};
+use kinform_apiserver::{Server, Service, Stopped, Store, User};
+use kinform_operator::leader::FencePolicy;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::generate::NAMESPACES;
+use crate::script::{Change, Verb};
+
+/// BOUND: the events that the servers remember.
+const HISTORY: usize = 20_000;
+/// The revisions that a backup leaves free, so that a storage that goes back is told by its version.
+const AHEAD: u64 = 1_000;
+
+/// The account of the processes.
+pub(crate) const ACCOUNT: &str = "system:serviceaccount:default:operator";
+/// The lease of the processes.
+pub(crate) const LEASE: &str = "simulated";
+
+/// Two API servers over one storage.
+pub(crate) struct Cluster {
+    servers: [Option<Server>; 2],
+    /// What a server left that is down.
+    left: [Option<Stopped>; 2],
+    backup: Option<Backup>,
+    store: Arc<Store>,
+    start: Instant,
+    epoch: Timestamp,
+    /// The minutes by which the clock has jumped.
+    jump: i64,
+    writes: u64,
+}
+
+/// A copy of the storage.
+struct Backup {
+    state: Stopped,
+    revision: u64,
+}
+
+/// The revisions of a storage that was restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Revisions {
+    /// They go on where they were.
+    GoOn,
+    /// They are those of the backup.
+    GoBack,
+}
+
+impl Cluster {
+    /// Two servers, with the namespaces and, for a hard fence, its policy.
+    pub(crate) async fn start(with_fence: bool) -> Result<Self, String> {
+        let start = Instant::now();
+        // Any time will do, as long as it is the same in each run.
+        let epoch = Timestamp::from_second(1_800_000_000).map_err(|error| error.to_string())?;
+        let first = builder(epoch).in_process();
+        let second = second(epoch).state(first.shared_state()).in_process();
+        let mut cluster = Self {
+            store: Arc::clone(first.store()),
+            servers: [Some(first), Some(second)],
+            left: [None, None],
+            backup: None,
+            start,
+            epoch,
+            jump: 0,
+            writes: 0,
+        };
+        for name in NAMESPACES {
+            let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+            cluster.must("/api/v1/namespaces", &body).await?;
+        }
+        if with_fence {
+            let lease = format!("default/{LEASE}");
+            let policy = FencePolicy::new("fence", lease, ACCOUNT).resource("", "secrets");
+            let [policy, binding] = policy.objects();
+            let group = "/apis/admissionregistration.k8s.io/v1";
+            cluster
+                .must(&format!("{group}/validatingadmissionpolicies"), &policy)
+                .await?;
+            let path = format!("{group}/validatingadmissionpolicybindings");
+            cluster.must(&path, &binding).await?;
+        }
+        Ok(cluster)
+    }
+
+    async fn must(&mut self, path: &str, body: &Value) -> Result<(), String> {
+        match self.request(Method::POST, path, JSON, body).await {
+            Some(200..300) => Ok(()),
+            other => Err(format!("POST {path}: {other:?}")),
+        }
+    }
+
+    /// The storage that is there now.
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// A server that is up.
+    pub(crate) fn server(&self, number: usize) -> Option<&Server> {
+        self.servers.get(number % 2)?.as_ref()
+    }
+
+    /// The way of a process to a server.
+    pub(crate) fn service(&self, number: usize) -> Option<Service> {
+        Some(self.server(number)?.service_as(User::new(ACCOUNT)))
+    }
+
+    /// Whether both are up.
+    pub(crate) fn is_up(&self) -> bool {
+        self.servers.iter().all(Option::is_some)
+    }
+
+    fn now(&self) -> Timestamp {
+        let passed = SignedDuration::try_from(self.start.elapsed()).unwrap_or_default();
+        let passed = passed.saturating_add(SignedDuration::from_mins(self.jump));
+        self.epoch.checked_add(passed).unwrap_or(self.epoch)
+    }
+
+    /// A server goes down; nothing happens if it is.
+    pub(crate) async fn stop(&mut self, number: usize) {
+        if let Some(server) = self.servers.get_mut(number).and_then(Option::take) {
+            self.left[number] = Some(server.stop().await);
+        }
+    }
+
+    /// The history of a server that is down is lost.
+    pub(crate) fn forget(&mut self, number: usize) {
+        if let Some(state) = self.left[number].take() {
+            self.left[number] = Some(state.without_history());
+        }
+    }
+
+    /// The clock jumps, from the next start on.
+    pub(crate) fn jump(&mut self, minutes: i64) {
+        self.jump += minutes;
+    }
+
+    /// A server that is down comes back; returns whether it was down.
+    pub(crate) fn resume(&mut self, number: usize) -> bool {
+        let Some(state) = self.left[number].take() else {
+            return false;
+        };
+        let now = self.now();
+        let builder = if number == 0 {
+            builder(now)
+        } else {
+            second(now)
+        };
+        self.servers[number] = Some(builder.state(state).in_process());
+        true
+    }
+
+    /// Takes a backup.
+    pub(crate) fn back_up(&mut self) {
+        let Some(server) = self.server(0).or_else(|| self.server(1)) else {
+            return;
+        };
+        let state = server.backup();
+        let revision = self.store.revision();
+        self.store.advance(AHEAD);
+        self.backup = Some(Backup { state, revision });
+    }
+
+    /// Whether there is a backup.
+    pub(crate) fn has_backup(&self) -> bool {
+        self.backup.is_some()
+    }
+
+    /// Replaces the storage by the backup's while both servers are down.
+    pub(crate) fn restore(&mut self, revisions: Revisions) {
+        let Some(Backup { state, revision }) = self.backup.take() else {
+            return;
+        };
+        let before = self.store.revision();
+        let server = builder(self.now()).state(state).in_process();
+        self.store = Arc::clone(server.store());
+        if revisions == Revisions::GoOn {
+            self.store.advance(before.saturating_sub(revision) + AHEAD);
+            self.store.compact(u64::MAX);
+        }
+        self.left = [Some(server.shared_state()), Some(server.shared_state())];
+    }
+
+    /// A user's write; returns whether the server did it.
+    pub(crate) async fn write(&mut self, change: &Change) -> bool {
+        let namespace = NAMESPACES[usize::from(change.namespace) % NAMESPACES.len()];
+        let name = format!("map-{}", change.name);
+        let all = format!("/api/v1/namespaces/{namespace}/configmaps");
+        let one = format!("{all}/{name}");
+        let tier = if change.value.is_multiple_of(2) {
+            "hot"
+        } else {
+            "cold"
+        };
+        let filling = "é\"\\\n".repeat((change.value % 40) as usize);
+        let body = json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "labels": {"tier": tier}},
+            "data": {"text": filling, "number": change.value.to_string()}});
+        let done = match change.verb {
+            Verb::Create => self.request(Method::POST, &all, JSON, &body).await,
+            Verb::Change => {
+                let patch = json!({"data": {"number": change.value.to_string()}});
+                self.request(Method::PATCH, &one, MERGE_PATCH, &patch).await
+            }
+            Verb::Label => {
+                let patch = json!({"metadata": {"labels": {"tier": tier}}});
+                self.request(Method::PATCH, &one, MERGE_PATCH, &patch).await
+            }
+            Verb::Delete => self.request(Method::DELETE, &one, JSON, &Value::Null).await,
+            Verb::Recreate => {
+                self.request(Method::DELETE, &one, JSON, &Value::Null).await;
+                self.request(Method::POST, &all, JSON, &body).await
+            }
+        };
+        let is_done = matches!(done, Some(200..300));
+        self.writes += u64::from(is_done);
+        is_done
+    }
+
+    /// The writes of users that were done.
+    pub(crate) fn writes(&self) -> u64 {
+        self.writes
+    }
+
+    /// A request of the administrator; `None` if the server is down.
+    async fn request(&self, method: Method, path: &str, media: &str, body: &Value) -> Option<u16> {
+        let service = self.server(0)?.service();
+        let bytes = match body {
+            Value::Null => Vec::new(),
+            body => body.to_string().into_bytes(),
+        };
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", media)
+            .header("accept", JSON)
+            .body(Bytes::from(bytes))
+            .ok()?;
+        let reply = service.call(request).await;
+        let code = reply.status().as_u16();
+        Some(code)
+    }
+
+    /// Stops both servers.
+    pub(crate) async fn end(&mut self) {
+        for number in 0..2 {
+            self.stop(number).await;
+        }
+    }
+}
+
+fn builder(now: Timestamp) -> kinform_apiserver::Builder {
+    Server::builder().plain().history(HISTORY).start_time(now)
+}
+
+/// The second server leaves the storage's housework to the first.
+fn second(now: Timestamp) -> kinform_apiserver::Builder {
+    builder(now).without_garbage_collection()
+}
+
+const JSON: &str = "application/json";
+const MERGE_PATCH: &str = "application/merge-patch+json";

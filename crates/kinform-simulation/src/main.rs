@@ -1,0 +1,206 @@
+//! The program behind `cargo xtask simulate`.
+//!
+//! ```text
+//! arguments ─▶ campaign | one script ─▶ summary │ finding, command, short script; exit code 0, 1 or 2
+//! ```
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use kinform_simulation::arguments::{Arguments, HELP};
+use kinform_simulation::campaign::{self, Summary};
+use kinform_simulation::finding::Invariant;
+use kinform_simulation::generate;
+use kinform_simulation::run::{Keep, Outcome, play};
+use kinform_simulation::script::Script;
+use kinform_simulation::shrink::{Failing, shrink};
+
+/// BOUND: the time that a failing script is made shorter.
+const SHRINK: Duration = Duration::from_secs(55);
+/// Runs in which each fault must have met each state.
+const ENOUGH: u64 = 10_000;
+/// BOUND: the lines of a trace that are printed.
+const LINES: usize = 600;
+
+#[expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "its report goes to its caller"
+)]
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let arguments = match Arguments::parse(&words) {
+        Ok(Some(arguments)) => arguments,
+        Ok(None) => {
+            println!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        Err(why) => {
+            eprintln!("{why}");
+            return ExitCode::from(2);
+        }
+    };
+    let result = match arguments {
+        Arguments::Seeds {
+            first,
+            seeds,
+            threads,
+        } => many(first, seeds, threads),
+        Arguments::Seed(seed) => one(generate::script(seed)),
+        Arguments::Replay(file) => match read(&file) {
+            Ok(script) => replay(&script),
+            Err(why) => {
+                eprintln!("{why}");
+                return ExitCode::from(2);
+            }
+        },
+    };
+    match result {
+        Ok(report) => {
+            println!("{report}");
+            ExitCode::SUCCESS
+        }
+        Err(report) => {
+            println!("{report}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn many(first: u64, seeds: u64, threads: Option<usize>) -> Result<String, String> {
+    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = threads.unwrap_or_else(processors);
+    let summary = campaign::run(first, seeds, threads);
+    let words = words(&summary, threads);
+    if let Some(failing) = summary.failing {
+        return Err(format!("{words}\n{}", told(failing)));
+    }
+    let missing = summary.reach.missing();
+    if summary.runs >= ENOUGH && !missing.is_empty() {
+        return Err(format!(
+            "{words}\nnever reached: {}\n{}",
+            missing.join(", "),
+            summary.reach
+        ));
+    }
+    Ok(words)
+}
+
+fn words(summary: &Summary, threads: usize) -> String {
+    let Summary {
+        runs,
+        twice,
+        writes,
+        reconciles,
+        events,
+        lasted,
+        took,
+        ..
+    } = summary;
+    let (pairs, all) = summary.reach.counts();
+    let minutes = took.as_secs_f64() / 60.0;
+    let rate = *runs as f64 / minutes / threads as f64;
+    format!(
+        "{runs} seeds, {twice} of them twice, in {:.1} s: {rate:.0} a minute a thread; {writes} writes, \
+         {reconciles} reconciles, {events} events, {:.1} virtual hours; {pairs} of {all} pairs of fault and state",
+        took.as_secs_f64(),
+        lasted.as_secs_f64() / 3600.0
+    )
+}
+
+fn one(script: Script) -> Result<String, String> {
+    let outcome = play(&script, Keep::Lines);
+    match outcome.finding.clone() {
+        None => Ok(ended(&outcome)),
+        Some(finding) => Err(told(Failing { script, finding })),
+    }
+}
+
+fn replay(script: &Script) -> Result<String, String> {
+    let outcome = play(script, Keep::Lines);
+    match &outcome.finding {
+        None => Ok(ended(&outcome)),
+        Some(finding) => Err(format!("{}\n{finding}", last_lines(&outcome))),
+    }
+}
+
+fn ended(outcome: &Outcome) -> String {
+    let Outcome {
+        writes,
+        reconciles,
+        events,
+        lasted,
+        hash,
+        ..
+    } = outcome;
+    format!(
+        "every promise holds: {writes} writes, {reconciles} reconciles, {events} events in {:.0} virtual seconds, trace {hash:016x}",
+        lasted.as_secs_f64()
+    )
+}
+
+fn last_lines(outcome: &Outcome) -> String {
+    let lines = &outcome.lines;
+    let from = lines.len().saturating_sub(LINES);
+    let mut text = String::new();
+    if from > 0 {
+        let _ = writeln!(text, "({from} lines before)");
+    }
+    text + &lines[from..].join("\n")
+}
+
+/// A failing seed: its command, and a short script.
+fn told(failing: Failing) -> String {
+    let (seed, before) = (failing.script.seed, failing.script.steps.len());
+    if failing.finding.invariant == Invariant::I28 {
+        return format!("{}\n{}", failing.finding, parting(&failing.script));
+    }
+    let short = shrink(failing, SHRINK);
+    let outcome = play(&short.script, Keep::Lines);
+    let steps: Vec<String> = short.script.steps.iter().map(ToString::to_string).collect();
+    let file = format!("simulate-{seed}.json");
+    let written = match std::fs::write(&file, short.script.text()) {
+        Ok(()) => format!("cargo xtask simulate --replay {file}"),
+        Err(error) => format!("{file}: {error}\n{}", short.script.text()),
+    };
+    format!(
+        "{}\n\n{}\n\nseed {seed}: cargo xtask simulate --seed {seed}\n{} of its {before} steps are enough ({:?}):\n{}\n{written}",
+        last_lines(&outcome),
+        short.finding,
+        steps.len(),
+        short.script.settings,
+        steps.join("\n"),
+    )
+}
+
+/// The place at which two runs of a script part.
+fn parting(script: &Script) -> String {
+    let runs = [
+        play(script, Keep::Lines).lines,
+        play(script, Keep::Lines).lines,
+    ];
+    let [first, second] = &runs;
+    let at = first
+        .iter()
+        .zip(second)
+        .position(|(one, other)| one != other);
+    let Some(at) = at else {
+        return "two further runs are the same".to_owned();
+    };
+    let from = at.saturating_sub(12);
+    let part = |lines: &[String]| lines[from..lines.len().min(at + 3)].join("\n");
+    format!(
+        "seed {}, line {at}:\n{}\nand\n{}",
+        script.seed,
+        part(first),
+        part(second)
+    )
+}
+
+fn read(file: &Path) -> Result<Script, String> {
+    let name = file.display();
+    let text = std::fs::read_to_string(file).map_err(|error| format!("{name}: {error}"))?;
+    Script::parse(&text).map_err(|why| format!("{name}: {why}"))
+}

@@ -1,0 +1,443 @@
+//! The way of one process to the servers, and what goes wrong on it.
+//!
+//! ```text
+//! Client ─▶ Wire { hop, frozen?, trap?, dead? } ─▶ Link to the server it reads from ─▶ Service
+//!                                              └─▶ Link to the server that writes      │
+//!        ◀── hop, one way?, trickle, late ◀────────────────────────────────────────────┘
+//! ```
+//!
+//! A wire is of one life of a process: a later life has another one. Reads go to one of two servers
+//! over the same storage, writes to the first.
+//! Never: changes an object.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::{Request, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use kinform_api::Status;
+use kinform_apiserver::Service;
+use kinform_testkit::{Link, Network as _, ProxyMode, ReplyBody, Tamper};
+use kube_client::Client;
+use kube_client::client::Body;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::asked::Asked;
+use crate::body::through;
+use crate::script::{Net, On, Trap};
+use crate::shared::{Life, Order, Shared, lock};
+
+/// Requests a second of a process, and those that it may send at once: as kinform's clients.
+const RATE: u32 = 50;
+const BURST: u32 = 100;
+/// BOUND: the time after which an HTTP client gives a request up that is no watch.
+const REQUEST_LIMIT: Duration = Duration::from_secs(60);
+
+/// The way of one life of a process. Clones are the same way.
+#[derive(Clone, Debug)]
+pub(crate) struct Wire(Arc<Line>);
+
+/// The state of a wire.
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) life: Life,
+    reads: Link,
+    writes: Link,
+    /// Reads of the informers that are audited, if there are any.
+    audited: Link,
+    /// A server forgot to tell something: caches are wrong until their next audit.
+    is_lied_to: AtomicBool,
+    /// The process stands still.
+    pub(crate) frozen: watch::Sender<bool>,
+    /// Answers do not arrive.
+    pub(crate) one_way: watch::Sender<bool>,
+    pub(crate) trickles: watch::Sender<bool>,
+    /// The longest delay of a request and of an answer, in milliseconds.
+    slow: AtomicU64,
+    /// The number of cuts: a connection of an earlier number is broken.
+    pub(crate) cuts: watch::Sender<u64>,
+    connections: AtomicU64,
+    /// Connections below this number are dead, without a sign.
+    pub(crate) dead_below: watch::Sender<u64>,
+    traps: Mutex<Vec<(On, Trap)>>,
+    /// The time at which the requests so far would have been sent, evenly.
+    sent: Mutex<Instant>,
+    /// The time since which nothing comes through.
+    dark_since: Mutex<Option<Instant>>,
+    /// The storage's own servers, for what the process has sent and no longer owns.
+    pub(crate) late: Mutex<Service>,
+}
+
+impl Wire {
+    /// The way of this life: reads to the first of these servers, writes to the second.
+    pub(crate) fn new(shared: &Arc<Shared>, life: Life, services: (Service, Service)) -> Self {
+        let (reads, writes) = services;
+        let late = Mutex::new(writes.clone());
+        Self(Arc::new(Line {
+            shared: Arc::clone(shared),
+            life,
+            reads: Link::new(reads.clone(), shared.below(u64::MAX)),
+            audited: Link::new(reads, shared.below(u64::MAX)),
+            is_lied_to: AtomicBool::new(false),
+            writes: Link::new(writes, shared.below(u64::MAX)),
+            frozen: watch::Sender::new(false),
+            one_way: watch::Sender::new(false),
+            trickles: watch::Sender::new(false),
+            slow: AtomicU64::new(0),
+            cuts: watch::Sender::new(0),
+            connections: AtomicU64::new(0),
+            dead_below: watch::Sender::new(0),
+            traps: Mutex::default(),
+            sent: Mutex::new(Instant::now()),
+            dark_since: Mutex::default(),
+            late,
+        }))
+    }
+
+    /// A client of the process.
+    pub(crate) fn client(&self) -> Client {
+        self.client_over(self.0.reads.clone())
+    }
+
+    /// A client for informers that are audited.
+    pub(crate) fn audited_client(&self) -> Client {
+        self.client_over(self.0.audited.clone())
+    }
+
+    fn client_over(&self, reads: Link) -> Client {
+        let wire = self.clone();
+        let service = tower::service_fn(move |request| wire.clone().call(reads.clone(), request));
+        Client::new(service, "default")
+    }
+
+    /// Whether a server forgot to tell this process something.
+    pub(crate) fn is_lied_to(&self) -> bool {
+        self.0.is_lied_to.load(Ordering::Relaxed)
+    }
+
+    fn links(&self) -> [&Link; 3] {
+        [&self.0.reads, &self.0.writes, &self.0.audited]
+    }
+
+    /// A trap for the next write of this kind.
+    pub(crate) fn trap(&self, on: On, what: Trap) {
+        lock(&self.0.traps).push((on, what));
+    }
+
+    pub(crate) fn freeze(&self, is_frozen: bool) {
+        self.0.frozen.send_replace(is_frozen);
+        self.dark(is_frozen);
+    }
+
+    /// Waits while the process stands still.
+    pub(crate) async fn moving(&self) {
+        self.0.moving().await;
+    }
+
+    /// Breaks all connections.
+    pub(crate) fn cut(&self) {
+        self.0.cuts.send_modify(|cuts| *cuts += 1);
+        self.links().into_iter().for_each(|link| link.cut());
+    }
+
+    /// The process is gone, and all of its connections.
+    pub(crate) fn disconnect(&self) {
+        self.links().into_iter().for_each(Link::disconnect);
+        self.cut();
+    }
+
+    /// A server is gone.
+    pub(crate) fn lose_server(&self, is_reading: bool) {
+        match is_reading {
+            true => {
+                self.0.reads.disconnect();
+                self.0.audited.disconnect();
+            }
+            false => self.0.writes.disconnect(),
+        }
+        self.0.cuts.send_modify(|cuts| *cuts += 1);
+    }
+
+    /// Servers are there.
+    pub(crate) fn connect(&self, reads: Option<Service>, writes: Option<Service>) {
+        if let Some(reads) = reads {
+            self.0.audited.connect(reads.clone());
+            self.0.reads.connect(reads);
+        }
+        if let Some(writes) = writes {
+            *lock(&self.0.late) = writes.clone();
+            self.0.writes.connect(writes);
+        }
+    }
+
+    fn set(&self, mode: ProxyMode) {
+        self.links().into_iter().for_each(|link| link.set(mode));
+    }
+
+    fn dark(&self, is_dark: bool) {
+        let mut since = lock(&self.0.dark_since);
+        *since = match (is_dark, *since) {
+            (true, None) => Some(Instant::now()),
+            (true, since) => since,
+            (false, _) => None,
+        };
+    }
+
+    /// The time for which nothing has come through.
+    pub(crate) fn dark_for(&self) -> Duration {
+        lock(&self.0.dark_since).map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// A fault begins.
+    pub(crate) fn begin(&self, what: Net) {
+        match what {
+            Net::Cut => self.cut(),
+            Net::CutAfter(bytes) => self.0.reads.cut_after(bytes),
+            Net::Refuse => {
+                self.set(ProxyMode::Refuse);
+                self.cut();
+                self.dark(true);
+            }
+            Net::BlackHole => {
+                self.set(ProxyMode::Stall);
+                self.dark(true);
+            }
+            Net::HalfOpen => {
+                let dead = self.0.connections.load(Ordering::Relaxed);
+                self.0.dead_below.send_replace(dead);
+            }
+            Net::OneWay => {
+                self.0.one_way.send_replace(true);
+                self.dark(true);
+            }
+            Net::Trickle => drop(self.0.trickles.send_replace(true)),
+            Net::Slow(millis) => self.0.slow.store(millis, Ordering::Relaxed),
+            Net::Duplicate => self.0.reads.tamper(Tamper::Duplicate),
+            Net::Drop => {
+                self.0.is_lied_to.store(true, Ordering::Relaxed);
+                self.0.audited.tamper(Tamper::Drop);
+            }
+        }
+    }
+
+    /// A fault ends.
+    pub(crate) fn heal(&self, what: Net) {
+        match what {
+            Net::Refuse | Net::BlackHole => {
+                self.set(ProxyMode::Pass);
+                self.dark(false);
+            }
+            Net::OneWay => {
+                self.0.one_way.send_replace(false);
+                self.dark(false);
+            }
+            Net::Trickle => drop(self.0.trickles.send_replace(false)),
+            Net::Slow(_) => self.0.slow.store(0, Ordering::Relaxed),
+            // A network that has lost a connection does not find it again.
+            Net::HalfOpen | Net::Cut | Net::CutAfter(_) | Net::Duplicate | Net::Drop => {}
+        }
+    }
+
+    /// All faults end.
+    pub(crate) fn heal_all(&self) {
+        for what in [Net::Refuse, Net::OneWay, Net::Trickle, Net::Slow(0)] {
+            self.heal(what);
+        }
+        self.freeze(false);
+        lock(&self.0.traps).clear();
+    }
+
+    async fn call(self, reads: Link, request: Request<Body>) -> io::Result<Response<ReplyBody>> {
+        let line = self.0;
+        let mut cuts = line.cuts.subscribe();
+        cuts.mark_unchanged();
+        let (head, body) = request.into_parts();
+        let asked = Asked::of(&head);
+        let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+        let request = Request::from_parts(head, body);
+        let broken = async move {
+            // The wire outlives its requests.
+            let _ = cuts.changed().await;
+        };
+        let limit = async {
+            match asked.is_watch {
+                true => std::future::pending().await,
+                false => tokio::time::sleep(REQUEST_LIMIT).await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = broken => Err(reset()),
+            reply = line.clone().send((asked, reads), request) => reply,
+            () = limit => Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+}
+
+impl Line {
+    pub(crate) async fn moving(&self) {
+        // The sender is here.
+        let _ = self.frozen.subscribe().wait_for(|frozen| !*frozen).await;
+    }
+
+    async fn send(
+        self: Arc<Self>,
+        (asked, reads): (Asked, Link),
+        request: Request<Bytes>,
+    ) -> io::Result<Response<ReplyBody>> {
+        let shared = Arc::clone(&self.shared);
+        let connection = self.connections.fetch_add(1, Ordering::Relaxed);
+        let (path, method) = (request.uri().path().to_owned(), request.method().clone());
+        let process = self.life.0;
+        shared.hop().await;
+        self.moving().await;
+        if !asked.is_watch && !asked.is_lease {
+            shared.requests.fetch_add(1, Ordering::Relaxed);
+            self.throttle().await;
+        }
+        self.delay().await;
+        self.alive(connection).await;
+        if asked.is_write && !asked.is_lease && !asked.is_event {
+            shared.worked();
+        }
+        let trap = self.sprung(asked);
+        shared.note(format_args!("{process} {method} {path} {trap:?}"));
+        match trap {
+            Some(Trap::CrashBefore) => self.die().await,
+            Some(Trap::Refuse(code)) => return Ok(refusal(code)),
+            Some(Trap::SendLate(millis)) => return self.send_late(millis, request).await,
+            _ => {}
+        }
+        let link = match asked.is_write {
+            true => self.writes.clone(),
+            false => reads,
+        };
+        let reply = link.call(request.map(Body::from)).await;
+        let code = reply.as_ref().map_or(0, |reply| reply.status().as_u16());
+        shared.note(format_args!("{process} {path} {code}"));
+        match trap {
+            Some(Trap::CrashAfter) => self.die().await,
+            Some(Trap::LoseReply) => return Err(reset()),
+            _ => {}
+        }
+        self.heard(connection).await;
+        self.delay().await;
+        shared.hop().await;
+        Ok(reply?.map(|body| through(self, (connection, asked.is_watch), body)))
+    }
+
+    fn sprung(&self, asked: Asked) -> Option<Trap> {
+        if !asked.is_write || asked.is_event {
+            return None;
+        }
+        let on = if asked.is_lease { On::Lease } else { On::Write };
+        let mut traps = lock(&self.traps);
+        let at = traps.iter().position(|(of, _)| *of == on)?;
+        Some(traps.remove(at).1)
+    }
+
+    /// The process ends here: nothing comes back.
+    async fn die(&self) {
+        self.shared.order(Order::Kill(self.life));
+        std::future::pending().await
+    }
+
+    /// The request is on its way by itself: also a process that is gone cannot take it back.
+    async fn send_late(
+        self: Arc<Self>,
+        millis: u64,
+        request: Request<Bytes>,
+    ) -> io::Result<Response<ReplyBody>> {
+        let (answer, answered) = tokio::sync::oneshot::channel();
+        let line = Arc::clone(&self);
+        // It ends by itself.
+        drop(tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(millis)).await;
+            let service = lock(&line.late).clone();
+            let reply = service.call(request).await;
+            line.shared.note(format_args!(
+                "{} late {}",
+                line.life.0,
+                reply.status().as_u16()
+            ));
+            let (head, body) = reply.into_parts();
+            let body = body.collect().await.map(Bytes::from);
+            // The caller may have gone.
+            let _ = answer.send(body.map(|body| Response::from_parts(head, body)));
+        }));
+        let reply = answered.await.map_err(|_| reset())?;
+        let reply = reply.map_err(io::Error::other)?;
+        Ok(reply.map(once))
+    }
+
+    /// Waits for ever on a connection that is dead.
+    pub(crate) async fn alive(&self, connection: u64) {
+        if *self.dead_below.borrow() > connection {
+            std::future::pending().await
+        }
+    }
+
+    /// Waits while answers do not arrive.
+    pub(crate) async fn heard(&self, connection: u64) {
+        let _ = self.one_way.subscribe().wait_for(|one_way| !*one_way).await;
+        self.moving().await;
+        self.alive(connection).await;
+    }
+
+    async fn delay(&self) {
+        let most = self.slow.load(Ordering::Relaxed);
+        if most > 0 {
+            let millis = self.shared.below(most);
+            tokio::time::sleep(Duration::from_millis(millis)).await;
+        }
+    }
+
+    async fn throttle(&self) {
+        let now = Instant::now();
+        let each = Duration::from_secs(1) / RATE;
+        let at = {
+            let mut sent = lock(&self.sent);
+            *sent = (*sent).max(now) + each;
+            *sent
+        };
+        let free = now + each * BURST;
+        if at > free {
+            tokio::time::sleep(at - free).await;
+        }
+    }
+}
+
+pub(crate) fn reset() -> io::Error {
+    io::ErrorKind::ConnectionReset.into()
+}
+
+fn once(body: Bytes) -> ReplyBody {
+    StreamBody::new(futures::stream::iter([Ok(Frame::data(body))]).boxed())
+}
+
+fn refusal(code: u16) -> Response<ReplyBody> {
+    let status = match code {
+        409 => Status::failure(409, "Conflict", "the object has been modified"),
+        429 => Status::too_many_requests("too many requests, please try again later", 1),
+        503 => Status::failure(503, "ServiceUnavailable", "the server is currently unable"),
+        504 => Status::failure(504, "Timeout", "Timeout: request did not complete"),
+        code => Status::failure(code, "InternalError", "Internal error occurred: simulated"),
+    };
+    let body = serde_json::to_vec(&status).unwrap_or_default();
+    let mut reply = Response::new(once(body.into()));
+    *reply.status_mut() = StatusCode::from_u16(code).unwrap_or_default();
+    let headers = reply.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if code == 429 {
+        headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    reply
+}

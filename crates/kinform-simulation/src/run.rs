@@ -1,0 +1,258 @@
+//! A run of a script: steps at their times, faults that begin and end, and the look after each.
+//!
+//! ```text
+//! Script ─▶ Run { cluster, replicas, agenda } ─ step, look, step, .. ─▶ settle ─▶ Outcome
+//! ```
+//!
+//! One thread, paused time. The first promise that breaks ends the run.
+//! INVARIANT: what ends by itself is on the agenda before the step returns.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kinform_api::simulated;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::cluster::{Cluster, Revisions};
+use crate::finding::{Finding, Invariant};
+use crate::history::History;
+use crate::reach::Reach;
+use crate::replica::Replica;
+use crate::script::{Act, Net, Script, Step};
+use crate::settings::Fence;
+use crate::shared::{Order, Shared};
+pub use crate::trace::Keep;
+
+/// One look at the caches in this many steps.
+const LOOK: u64 = 3;
+
+/// What a run was.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The first promise that broke.
+    pub finding: Option<Finding>,
+    /// A number that is the same for the same run.
+    pub hash: u64,
+    /// The events of the trace.
+    pub events: u64,
+    /// Which faults met which states.
+    pub reach: Reach,
+    /// The writes of users that were done.
+    pub writes: u64,
+    /// The reconciles.
+    pub reconciles: u64,
+    /// The virtual time.
+    pub lasted: Duration,
+    /// The trace, if it was kept.
+    pub lines: Vec<String>,
+}
+
+/// Something that will happen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Due {
+    /// A process starts.
+    Start(usize),
+    /// A process moves again.
+    Move(usize, u64),
+    /// A fault of a network ends.
+    Heal(usize, u64, Net),
+    /// A server that is down comes back.
+    Resume(usize),
+    /// The storage is that of the backup.
+    Restore(Revisions),
+    /// Faults of a server's watches end.
+    ServerHeals(usize),
+    /// A server has caught up.
+    CatchUp(usize),
+}
+
+/// A run under way.
+pub(crate) struct Run<'a> {
+    pub(crate) script: &'a Script,
+    pub(crate) shared: Arc<Shared>,
+    orders: mpsc::UnboundedReceiver<Order>,
+    pub(crate) cluster: Cluster,
+    pub(crate) replicas: Vec<Option<Replica>>,
+    pub(crate) lives: u64,
+    /// Processes that were ever started.
+    pub(crate) known: Vec<bool>,
+    agenda: BTreeMap<(Instant, u64), Due>,
+    planned: u64,
+    pub(crate) reach: Reach,
+    /// The highest term that wrote.
+    pub(crate) term: u64,
+    /// Tasks that are there without a process.
+    pub(crate) base_tasks: usize,
+}
+
+/// Whether the runtime's own choices are the script's, too: then a script is one run.
+pub const IS_EXACT: bool = cfg!(tokio_unstable);
+
+/// Plays a script on a runtime of its own.
+#[must_use]
+pub fn play(script: &Script, keep: Keep) -> Outcome {
+    let _random = simulated::begin(script.seed);
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_time().start_paused(true);
+    // The order in which those are woken that wait for one channel.
+    #[cfg(tokio_unstable)]
+    runtime.rng_seed(tokio::runtime::RngSeed::from_bytes(
+        &script.seed.to_le_bytes(),
+    ));
+    match runtime.build() {
+        Ok(runtime) => runtime.block_on(Run::play(script, keep)),
+        Err(error) => failed(format!("no runtime: {error}")),
+    }
+}
+
+fn failed(what: String) -> Outcome {
+    Outcome {
+        finding: Some(Finding {
+            invariant: Invariant::Harness,
+            at: Duration::ZERO,
+            what,
+        }),
+        hash: 0,
+        events: 0,
+        reach: Reach::default(),
+        writes: 0,
+        reconciles: 0,
+        lasted: Duration::ZERO,
+        lines: Vec::new(),
+    }
+}
+
+impl<'a> Run<'a> {
+    async fn play(script: &'a Script, keep: Keep) -> Outcome {
+        let cluster = match Cluster::start(script.settings.fencing == Fence::Hard).await {
+            Ok(cluster) => cluster,
+            Err(why) => return failed(why),
+        };
+        let history = History::new(cluster.store());
+        let (shared, orders) = Shared::new(script.seed, keep, history);
+        let mut run = Self {
+            script,
+            shared,
+            orders,
+            cluster,
+            replicas: script.settings.replicas.iter().map(|_| None).collect(),
+            lives: 0,
+            known: vec![false; script.settings.replicas.len()],
+            agenda: BTreeMap::new(),
+            planned: 0,
+            reach: Reach::default(),
+            term: 0,
+            base_tasks: tasks(),
+        };
+        run.steps().await;
+        if run.is_whole() {
+            run.settle().await;
+        }
+        run.outcome().await
+    }
+
+    async fn steps(&mut self) {
+        for Step { at, act } in &self.script.steps {
+            self.until(self.shared.start + Duration::from_millis(*at))
+                .await;
+            if !self.is_whole() {
+                return;
+            }
+            self.perform(act).await;
+            let looks_closely = self.shared.below(LOOK) == 0;
+            self.look(looks_closely);
+        }
+    }
+
+    /// Whether no promise has broken.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.shared.first_finding().is_none()
+    }
+
+    /// Lets time pass, with what is on the agenda.
+    pub(crate) async fn until(&mut self, end: Instant) {
+        loop {
+            let due = self
+                .agenda
+                .first_key_value()
+                .map_or(end, |((at, _), _)| end.min(*at));
+            tokio::select! {
+                biased;
+                Some(Order::Kill(life)) = self.orders.recv() => {
+                    let number = life.0;
+                    if self.replicas[number].as_ref().is_some_and(|one| one.life == life) {
+                        self.kill(number);
+                    }
+                }
+                () = tokio::time::sleep_until(due) => {}
+            }
+            while let Some(entry) = self.agenda.first_entry()
+                && entry.key().0 <= Instant::now()
+            {
+                let due = entry.remove();
+                self.happen(due).await;
+                self.look(false);
+            }
+            if Instant::now() >= end || !self.is_whole() {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn plan(&mut self, after: Duration, due: Due) {
+        self.planned += 1;
+        self.agenda
+            .insert((Instant::now() + after, self.planned), due);
+    }
+
+    /// Forgets what was planned.
+    pub(crate) fn clear_agenda(&mut self) {
+        self.agenda.clear();
+    }
+
+    async fn perform(&mut self, act: &Act) {
+        self.shared.note(format_args!("step {act:?}"));
+        match act {
+            Act::Write(change) => {
+                let done = self.cluster.write(change).await;
+                self.shared.note(format_args!("written {done}"));
+            }
+            act => self.trouble(act).await,
+        }
+    }
+
+    async fn outcome(mut self) -> Outcome {
+        let lasted = self.shared.now();
+        for number in 0..self.replicas.len() {
+            if self.replicas[number].is_some() {
+                self.kill(number);
+            }
+        }
+        self.cluster.end().await;
+        let mut trace = self.shared.trace();
+        let (hash, events, lines) = (trace.hash(), trace.events(), trace.take_lines());
+        drop(trace);
+        let counted = |counter: &std::sync::atomic::AtomicU64| {
+            counter.load(std::sync::atomic::Ordering::Relaxed)
+        };
+        Outcome {
+            finding: self.shared.first_finding(),
+            hash,
+            events,
+            reach: self.reach,
+            writes: self.cluster.writes(),
+            reconciles: counted(&self.shared.reconciles),
+            lasted,
+            lines,
+        }
+    }
+}
+
+/// The tasks that are alive.
+pub(crate) fn tasks() -> usize {
+    tokio::runtime::Handle::current()
+        .metrics()
+        .num_alive_tasks()
+}

@@ -1,0 +1,79 @@
+//! The settings of a run: how its processes are made.
+//!
+//! ```text
+//! seed ─▶ Settings { lease, fencing, style, replicas } ─▶ each process, at each of its starts
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+/// The settings of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Settings {
+    /// The timings of the lease.
+    pub lease: Lease,
+    /// The safeguard of a leader's writes.
+    pub fencing: Fence,
+    /// The way in which a reconcile makes its child.
+    pub style: Style,
+    /// Whether the controller keeps a finalizer.
+    pub finalizer: bool,
+    /// The processes.
+    pub replicas: Vec<Replica>,
+}
+
+/// The timings of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Lease {
+    /// Upstream's: 15 s.
+    Default,
+    /// 4 s.
+    Quick,
+}
+
+/// The safeguard of a leader's writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Fence {
+    /// The guard of the process.
+    Guard,
+    /// The server, too.
+    Hard,
+}
+
+/// The way in which a reconcile makes its child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Style {
+    /// `cx.apply` under a name made of the parent's.
+    Apply,
+    /// `cx.create_or_update` under such a name.
+    CreateOrUpdate,
+    /// A name of the server's choice, if the cache has no child.
+    Generate,
+}
+
+/// The settings of one process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Replica {
+    /// JSON only, or protobuf where there is one.
+    pub json: bool,
+    /// Lists as streams, or as pages.
+    pub streams: bool,
+    /// The items of a page.
+    pub page: u32,
+    /// Deltas of one object together, or in order.
+    pub coalesces: bool,
+    /// Seconds from one resync to the next; 0 for none.
+    pub resync: u64,
+    /// Seconds from one audit of a cache to the next; 0 for none.
+    pub audit: u64,
+    /// Workers of the controller.
+    pub workers: usize,
+    /// Seconds that a watch lasts at least.
+    pub watch: u64,
+    /// The changes that are kept for slow handlers.
+    pub ring: usize,
+}

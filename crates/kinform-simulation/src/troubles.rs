@@ -1,0 +1,454 @@
+//! The steps that are no writes: processes, networks, servers, and what users change.
+//!
+//! ```text
+//! Act ─▶ counted (fault × state of the process) ─▶ begins now; its end on the agenda
+//! ```
+
+use std::time::Duration;
+
+use kinform_api::Status;
+use kinform_apiserver::{Fault, FaultRule, WatchLag};
+
+use crate::cluster::Revisions;
+use crate::finding::Invariant;
+use crate::generate::NAMESPACES;
+use crate::listener::Manner;
+use crate::reach::State;
+use crate::replica::Replica;
+use crate::run::{Due, Run};
+use crate::script::{Act, Asks, Follow, Handling, Net, On, Trap, Trouble};
+use crate::shared::lock;
+
+/// The time after which a process that was killed or stopped starts again.
+const AGAIN: Duration = Duration::from_secs(3);
+/// The time between two tries to start a process while its server is down.
+const RETRY: Duration = Duration::from_secs(1);
+
+fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+impl Run<'_> {
+    /// Something happens that is no write.
+    pub(crate) async fn trouble(&mut self, act: &Act) {
+        self.count(act);
+        match *act {
+            Act::Write(_) => {}
+            Act::Start(number) => self.spawn(number),
+            Act::Crash(number) => self.kill(number),
+            Act::Stop(number) => {
+                if let Some(replica) = &self.replicas[number] {
+                    replica.stop.cancel();
+                }
+            }
+            Act::Pause(number, lasts) => {
+                if let Some(replica) = &self.replicas[number] {
+                    replica.wire.freeze(true);
+                    let start = replica.life.1;
+                    self.plan(millis(lasts), Due::Move(number, start));
+                }
+            }
+            Act::Trap(number, on, what) => {
+                if let Some(replica) = &self.replicas[number] {
+                    replica.wire.trap(on, what);
+                }
+            }
+            Act::Network(number, what, lasts) => {
+                if let Some(replica) = &self.replicas[number] {
+                    replica.wire.begin(what);
+                    let start = replica.life.1;
+                    self.plan(millis(lasts), Due::Heal(number, start, what));
+                }
+            }
+            Act::Server(number, what) => self.server(number, what).await,
+            Act::Handler(number, what) => self.handler(number, what).await,
+            Act::Namespace(number, namespace, follow) => self.namespace(number, namespace, follow),
+            Act::Relist(number) => {
+                if let Some(replica) = &self.replicas[number] {
+                    replica.caches[0].informer.relist();
+                }
+            }
+        }
+    }
+
+    /// Something on the agenda happens.
+    pub(crate) async fn happen(&mut self, due: Due) {
+        self.shared.note(format_args!("due {due:?}"));
+        let lives = |replica: &&Replica, start: u64| replica.life.1 == start;
+        match due {
+            Due::Start(number) => self.spawn(number),
+            Due::Move(number, start) => {
+                if let Some(replica) = self.replicas[number]
+                    .as_ref()
+                    .filter(|one| lives(one, start))
+                {
+                    replica.wire.freeze(false);
+                }
+            }
+            Due::Heal(number, start, what) => {
+                if let Some(replica) = self.replicas[number]
+                    .as_ref()
+                    .filter(|one| lives(one, start))
+                {
+                    replica.wire.heal(what);
+                }
+            }
+            Due::Resume(number) => self.resume(number),
+            Due::Restore(revisions) => {
+                for number in 0..2 {
+                    self.lose(number).await;
+                }
+                self.cluster.restore(revisions);
+                let store = self.cluster.store();
+                self.shared.history().begin(store);
+                let caches = self.replicas.iter().flatten().flat_map(|one| &one.caches);
+                let listeners = caches.flat_map(|cache| &cache.listeners);
+                listeners.for_each(|listener| listener.checker.may_go_back());
+                self.resume(0);
+                self.resume(1);
+            }
+            Due::ServerHeals(number) => {
+                if let Some(server) = self.cluster.server(number) {
+                    server.faults().clear();
+                    server.faults().delay_watches(None);
+                    server.catch_up();
+                }
+            }
+            Due::CatchUp(number) => {
+                if let Some(server) = self.cluster.server(number) {
+                    server.catch_up();
+                }
+            }
+        }
+    }
+
+    pub(crate) fn spawn(&mut self, number: usize) {
+        if self.replicas[number].is_some() {
+            return;
+        }
+        self.known[number] = true;
+        self.lives += 1;
+        let life = (number, self.lives);
+        match Replica::start(&self.shared, &self.cluster, (life, &self.script.settings)) {
+            Ok(Some(replica)) => self.replicas[number] = Some(replica),
+            Ok(None) => self.plan(RETRY, Due::Start(number)),
+            Err(why) => self
+                .shared
+                .find(Invariant::Harness, format!("no process: {why}")),
+        }
+    }
+
+    pub(crate) fn kill(&mut self, number: usize) {
+        if let Some(replica) = self.replicas[number].take() {
+            self.shared.note(format_args!("process {number} is killed"));
+            replica.kill(&self.shared);
+            self.plan(AGAIN, Due::Start(number));
+        }
+    }
+
+    /// Buries the processes that have stopped as they were asked to.
+    pub(crate) fn bury(&mut self) {
+        for number in 0..self.replicas.len() {
+            let Some(replica) = self.replicas[number].take_if(|one| one.task.is_finished()) else {
+                continue;
+            };
+            let was_asked = replica.stop.is_cancelled();
+            self.shared.note(format_args!("process {number} has ended"));
+            let at_work = lock(&self.shared.busy)
+                .iter()
+                .find(|(_, life)| **life == replica.life)
+                .map(|(key, _)| key.to_string());
+            if let Some(key) = at_work {
+                let what =
+                    format!("process {number} has stopped, and {key} is still in a reconcile");
+                self.shared.find(Invariant::I20, what);
+            }
+            if !was_asked {
+                self.shared
+                    .find(Invariant::I26, format!("process {number} ended by itself"));
+            }
+            replica.kill(&self.shared);
+            self.plan(AGAIN, Due::Start(number));
+        }
+    }
+
+    async fn lose(&mut self, number: usize) {
+        for replica in self.replicas.iter().flatten() {
+            if replica.life.0 % 2 == number {
+                replica.wire.lose_server(true);
+            }
+            if number == 0 {
+                replica.wire.lose_server(false);
+            }
+        }
+        self.cluster.stop(number).await;
+    }
+
+    pub(crate) fn resume(&mut self, number: usize) {
+        if !self.cluster.resume(number) {
+            return;
+        }
+        for replica in self.replicas.iter().flatten() {
+            let reads = (replica.life.0 % 2 == number).then(|| self.cluster.service(number));
+            let writes = (number == 0).then(|| self.cluster.service(0));
+            replica.wire.connect(reads.flatten(), writes.flatten());
+        }
+    }
+
+    async fn server(&mut self, number: usize, what: Trouble) {
+        match what {
+            Trouble::Restart(lasts) => {
+                self.lose(number).await;
+                self.plan(millis(lasts), Due::Resume(number));
+            }
+            Trouble::RestartWithoutHistory(lasts) => {
+                self.lose(number).await;
+                drop(self.shared.history());
+                self.cluster.forget(number);
+                self.plan(millis(lasts), Due::Resume(number));
+            }
+            Trouble::Restore(lasts) | Trouble::GoBack(lasts) => {
+                if !self.cluster.has_backup() {
+                    return;
+                }
+                self.lose(0).await;
+                self.lose(1).await;
+                let revisions = match what {
+                    Trouble::GoBack(_) => Revisions::GoBack,
+                    _ => Revisions::GoOn,
+                };
+                self.plan(millis(lasts), Due::Restore(revisions));
+            }
+            Trouble::Backup => {
+                drop(self.shared.history());
+                self.cluster.back_up();
+            }
+            Trouble::Clock(minutes) => {
+                self.lose(number).await;
+                self.cluster.jump(minutes);
+                self.plan(Duration::from_secs(1), Due::Resume(number));
+            }
+            Trouble::Expire => {
+                drop(self.shared.history());
+                self.cluster.store().compact(u64::MAX);
+            }
+            other => self.misbehave(number, other),
+        }
+    }
+
+    /// Faults of a server that goes on.
+    fn misbehave(&mut self, number: usize, what: Trouble) {
+        let seed = self.shared.below(u64::MAX);
+        let Some(server) = self.cluster.server(number) else {
+            return;
+        };
+        let faults = server.faults();
+        let expired = || Status::failure(410, "Expired", "too old resource version");
+        let rule = |asks: Asks, fault: Fault, times: usize| {
+            let on = if asks == Asks::Update { "leases" } else { "" };
+            let rule = FaultRule::new(fault).on_verb(asks.verb()).times(times);
+            faults.inject(if on.is_empty() {
+                rule
+            } else {
+                rule.on_resource(on)
+            });
+        };
+        let ends = match what {
+            Trouble::CutWatches => {
+                server.cut_watches();
+                return;
+            }
+            Trouble::StallWatches(lasts) => {
+                faults.stall_watches();
+                lasts
+            }
+            Trouble::LateWatches(most, lasts) => {
+                faults.delay_watches(Some(WatchLag::up_to(millis(most), seed)));
+                lasts
+            }
+            Trouble::NoBookmarks(lasts) => {
+                faults.without_bookmarks();
+                lasts
+            }
+            Trouble::NoInitialEventsEnd(lasts) => {
+                faults.without_initial_events_end();
+                lasts
+            }
+            Trouble::Lag(lasts) => {
+                server.lag();
+                self.plan(millis(lasts), Due::CatchUp(number));
+                return;
+            }
+            Trouble::Reply(asks, code, times) => {
+                return rule(asks, Fault::Reply(status(code)), times);
+            }
+            Trouble::Foreign(asks, times) => {
+                let fault = Fault::Foreign {
+                    code: 502,
+                    media: "text/html",
+                    body: "<html><body>Bad Gateway</body></html>",
+                    retry_after: None,
+                };
+                return rule(asks, fault, times);
+            }
+            Trouble::ExpiredEvent(times) => {
+                return rule(Asks::Watch, Fault::ErrorEvent(expired()), times);
+            }
+            Trouble::EmptyStream(times) => return rule(Asks::Watch, Fault::EmptyStream, times),
+            Trouble::Truncate(asks, bytes) => return rule(asks, Fault::TruncateAfter(bytes), 1),
+            Trouble::StallBody(asks, bytes) => return rule(asks, Fault::StallAfter(bytes), 1),
+            Trouble::Delay(asks, by) => return rule(asks, Fault::Delay(millis(by)), 1),
+            _ => return,
+        };
+        self.plan(millis(ends), Due::ServerHeals(number));
+    }
+
+    async fn handler(&mut self, number: usize, what: Handling) {
+        let shared = self.shared.clone();
+        let Some(replica) = &mut self.replicas[number] else {
+            return;
+        };
+        let wire = replica.wire.clone();
+        let cache = &mut replica.caches[0];
+        match what {
+            Handling::Add => cache.listen(&shared, &wire, Manner::Quick),
+            Handling::AddSlow(pause) => cache.listen(&shared, &wire, Manner::Slow(millis(pause))),
+            Handling::Remove => {
+                if cache.listeners.len() < 2 {
+                    return;
+                }
+                let mut gone = cache.listeners.remove(1);
+                if let Some(registration) = gone.registration.take() {
+                    // A frozen process would hold the whole run up.
+                    let removed =
+                        tokio::time::timeout(Duration::from_secs(30), registration.remove());
+                    if removed.await.is_ok() {
+                        gone.checker.stop();
+                    }
+                }
+            }
+        }
+    }
+
+    fn namespace(&mut self, number: usize, namespace: u8, follow: Follow) {
+        let Some(replica) = &self.replicas[number] else {
+            return;
+        };
+        let name = NAMESPACES[usize::from(namespace) % NAMESPACES.len()];
+        let informer = &replica.caches[2].informer;
+        match follow {
+            Follow::Watch => {
+                if let Err(error) = informer.add_namespace(name)
+                    && !informer.state().is_stopped()
+                {
+                    self.shared.find(Invariant::Harness, error.to_string());
+                }
+            }
+            Follow::Leave => drop(informer.remove_namespace(name)),
+        }
+    }
+
+    /// Counts which states a fault meets.
+    fn count(&mut self, act: &Act) {
+        let Some(fault) = name(act) else {
+            return;
+        };
+        let of = match act {
+            Act::Crash(number) | Act::Stop(number) | Act::Pause(number, _) => Some(*number),
+            Act::Trap(number, ..) | Act::Network(number, ..) => Some(*number),
+            _ => None,
+        };
+        let busy: Vec<_> = lock(&self.shared.busy).values().copied().collect();
+        for replica in self.replicas.iter().flatten() {
+            if of.is_some_and(|number| number != replica.life.0) {
+                continue;
+            }
+            use kinform::InformerState;
+            let state = match replica.caches[0].informer.state() {
+                InformerState::Synced { .. } => State::Synced,
+                InformerState::Listing { .. } | InformerState::Pending => State::Listing,
+                _ => State::Stale,
+            };
+            self.reach.count(fault, state);
+            let leads = replica.operator.term().is_some();
+            self.reach.count(
+                fault,
+                if leads {
+                    State::Leading
+                } else {
+                    State::Standing
+                },
+            );
+            if busy.contains(&replica.life) {
+                self.reach.count(fault, State::Working);
+            }
+        }
+    }
+}
+
+/// The name of a fault among [`crate::reach::FAULTS`].
+fn name(act: &Act) -> Option<&'static str> {
+    Some(match act {
+        Act::Crash(_) => "crash",
+        Act::Stop(_) => "stop",
+        Act::Pause(..) => "pause",
+        Act::Trap(_, on, trap) => match (on, trap) {
+            (On::Write, Trap::CrashBefore) => "crashBefore",
+            (On::Write, Trap::CrashAfter) => "crashAfter",
+            (On::Write, Trap::LoseReply) => "loseReply",
+            (On::Write, Trap::SendLate(_)) => "sendLate",
+            (On::Write, Trap::Refuse(_)) => "refuseWrite",
+            (On::Lease, Trap::CrashBefore | Trap::CrashAfter) => "crashAtLease",
+            (On::Lease, Trap::LoseReply) => "loseLeaseReply",
+            (On::Lease, Trap::SendLate(_)) => "sendLeaseLate",
+            (On::Lease, Trap::Refuse(_)) => "refuseLease",
+        },
+        Act::Network(_, net, _) => match net {
+            Net::Cut => "cut",
+            Net::CutAfter(_) => "cutAfter",
+            Net::Refuse => "refuse",
+            Net::BlackHole => "blackHole",
+            Net::HalfOpen => "halfOpen",
+            Net::OneWay => "oneWay",
+            Net::Trickle => "trickle",
+            Net::Slow(_) => "slow",
+            Net::Duplicate => "duplicate",
+            Net::Drop => "drop",
+        },
+        Act::Server(_, trouble) => match trouble {
+            Trouble::Restart(_) => "restart",
+            Trouble::RestartWithoutHistory(_) => "restartWithoutHistory",
+            Trouble::Restore(_) => "restore",
+            Trouble::GoBack(_) => "goBack",
+            Trouble::Clock(_) => "clock",
+            Trouble::CutWatches => "cutWatches",
+            Trouble::StallWatches(_) => "stallWatches",
+            Trouble::LateWatches(..) => "lateWatches",
+            Trouble::NoBookmarks(_) => "noBookmarks",
+            Trouble::NoInitialEventsEnd(_) => "noInitialEventsEnd",
+            Trouble::Lag(_) => "lag",
+            Trouble::Expire => "expire",
+            Trouble::Reply(_, 410, _) => "reply410",
+            Trouble::Reply(_, 429, _) => "reply429",
+            Trouble::Reply(..) => "reply5xx",
+            Trouble::Foreign(..) => "foreign",
+            Trouble::ExpiredEvent(_) => "expiredEvent",
+            Trouble::EmptyStream(_) => "emptyStream",
+            Trouble::Truncate(..) => "truncate",
+            Trouble::StallBody(..) => "stallBody",
+            Trouble::Delay(..) => "delay",
+            Trouble::Backup => return None,
+        },
+        _ => return None,
+    })
+}
+
+fn status(code: u16) -> Status {
+    match code {
+        410 => Status::failure(410, "Expired", "too old resource version"),
+        429 => Status::too_many_requests("too many requests, please try again later", 1),
+        503 => Status::failure(503, "ServiceUnavailable", "the server is currently unable"),
+        504 => Status::failure(504, "Timeout", "Timeout: request did not complete"),
+        code => Status::failure(code, "InternalError", "Internal error occurred: simulated"),
+    }
+}
