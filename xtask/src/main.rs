@@ -20,6 +20,7 @@ mod map;
 mod mutants;
 mod schedules;
 mod schema;
+mod soak;
 mod suite;
 mod text;
 mod tidy;
@@ -52,6 +53,8 @@ enum Task {
     Schedules(schedules::Arguments),
     /// Makes the table of built-in types.
     Schema(schema::Arguments),
+    /// Runs an operator for a long time under load and trouble.
+    Soak(soak::Arguments),
 }
 
 #[expect(
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Task::Map(arguments) => map::run(&arguments),
         Task::Mutants(arguments) => mutants::run(root, &arguments),
         Task::Schedules(arguments) => schedules::run(root, &arguments),
+        Task::Soak(arguments) => soak::run(root, &arguments),
         Task::Schema(arguments) => schema::run(&arguments).map_err(|e| e.to_string()),
     };
     match report {
