@@ -26,7 +26,7 @@ use crate::Failure;
 /// The period of the informers with a resync.
 const RESYNC: Duration = Duration::from_secs(60);
 /// BOUND: changes that the informers with a slow handler keep.
-const FEW: usize = 512;
+const FEW: usize = 2_048;
 /// Items a page.
 const PAGE: u32 = 500;
 
@@ -57,7 +57,7 @@ pub(super) fn all(
     let json = builder(&client, StreamingList::Preferred)
         .wire(Wire::Json)
         .build();
-    // Its slow handler falls behind several times a minute, and soon hears everything once there is peace.
+    // Its slow handler falls behind each minute or so, and soon hears everything once there is peace.
     let few = RingLimits {
         changes: FEW,
         ..RingLimits::default()
