@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: exactly what CI runs, by running it.
 //!
 //! ```text
-//! cargo xtask ci ──▶ .ci/run ──▶ test, contract, mutants, schedules, fuzz, e2e, format, clippy, tidy, docs
+//! cargo xtask ci ──▶ .ci/run ──▶ test, contract, mutants, schedules, soak, fuzz, e2e, format, clippy, tidy, docs
 //! ```
 //!
 //! The steps are listed once, in the script, so that the two cannot differ.
@@ -38,6 +38,7 @@ mod tests {
             "cargo xtask contract",
             "cargo xtask mutants --tenth",
             "cargo xtask schedules",
+            "cargo xtask soak --for 2m --profile dev",
             "cargo xtask e2e --may-skip \"${KINFORM_CI_MAY_SKIP:-}\"",
             "cargo fmt --all --check",
             "cargo clippy --workspace --all-targets --locked -- -D warnings",

@@ -21,6 +21,7 @@ mod mutants;
 mod schedules;
 mod schema;
 mod simulate;
+mod soak;
 mod suite;
 mod text;
 mod tidy;
@@ -55,6 +56,8 @@ enum Task {
     Schema(schema::Arguments),
     /// Plays seeded scripts of trouble against kinform itself.
     Simulate(simulate::Arguments),
+    /// Runs an operator for a long time under load and trouble.
+    Soak(soak::Arguments),
 }
 
 #[expect(
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         Task::Map(arguments) => map::run(&arguments),
         Task::Mutants(arguments) => mutants::run(root, &arguments),
         Task::Schedules(arguments) => schedules::run(root, &arguments),
+        Task::Soak(arguments) => soak::run(root, &arguments),
         Task::Schema(arguments) => schema::run(&arguments).map_err(|e| e.to_string()),
         Task::Simulate(arguments) => return simulated(root, &arguments),
     };

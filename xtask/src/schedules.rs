@@ -10,7 +10,6 @@
 //!
 //! Upstream has no counterpart.
 
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -92,8 +91,7 @@ fn run_one(binary: &Binary, failed: &Path, arguments: &Arguments) -> Result<(), 
 
 /// The folder of their builds.
 fn folder(root: &Path) -> PathBuf {
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
-    root.join(target).join("schedules")
+    suite::target(root).join("schedules")
 }
 
 /// Builds the test binaries of the scenarios, each by a cargo that the caller provides.

@@ -7,7 +7,7 @@
 //! Running the binaries directly makes many runs cheap. Each runs in its package's folder, as under
 //! cargo.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -54,6 +54,44 @@ pub(crate) fn build_by(
     Ok(messages
         .filter_map(|message: Value| binary(&message))
         .collect())
+}
+
+/// Runs cargo with these words, and returns the programs that it built by their names.
+///
+/// # Errors
+/// Cargo could not be started, or the build failed; its messages went to the terminal.
+pub(crate) fn programs(
+    mut cargo: Command,
+    root: &Path,
+    words: &[&str],
+) -> Result<BTreeMap<String, PathBuf>, String> {
+    let output = cargo
+        .args(words)
+        .args(["--locked", "--message-format", "json"])
+        .current_dir(root)
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|e| format!("cargo could not be started: {e}"))?;
+    if !output.status.success() {
+        return Err("the programs do not build".to_owned());
+    }
+    let messages = String::from_utf8_lossy(&output.stdout);
+    let messages = messages
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok());
+    let program = |message: Value| {
+        let is_test = message["profile"]["test"].as_bool()?;
+        let path = message["executable"].as_str()?;
+        let name = message["target"]["name"].as_str()?;
+        (!is_test).then(|| (name.to_owned(), PathBuf::from(path)))
+    };
+    Ok(messages.filter_map(program).collect())
+}
+
+/// The folder of the builds of the repository at `root`.
+pub(crate) fn target(root: &Path) -> PathBuf {
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    root.join(target)
 }
 
 /// Cargo without the variables of the calling package: build scripts look at them, and a dependency

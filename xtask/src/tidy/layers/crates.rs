@@ -13,7 +13,7 @@ use super::law::RULE;
 use crate::text::file::File;
 
 /// For each crate of ours: the crates of ours that it may depend on.
-const CRATES: [(&str, &[&str]); 11] = [
+const CRATES: [(&str, &[&str]); 12] = [
     ("kinform-api", &[]),
     ("kinform-schema", &[]),
     ("kinform-core", &["kinform-api", "kinform-schema"]),
@@ -51,6 +51,7 @@ const CRATES: [(&str, &[&str]); 11] = [
         ],
     ),
     ("sample-controller", &["kinform", "kinform-operator"]),
+    ("soak", &["kinform", "kinform-operator", "kinform-testkit"]),
     ("xtask", &["kinform-schema"]),
 ];
 
