@@ -93,7 +93,7 @@ impl Check {
             true => self.check.to_owned(),
             false => format!("{} {subject}", self.check),
         };
-        let mut lines = visible(&format!("{word:<8} {name:<28} {}", self.message)).into_owned();
+        let mut lines = visible(&format!("{word:<8} {name:<34} {}", self.message)).into_owned();
         lines.push('\n');
         if let Some(remedy) = &self.remedy {
             lines.push_str(&visible(&format!("{:<8} remedy: {remedy}", "")));
@@ -110,10 +110,10 @@ mod tests {
     #[test]
     fn a_check_is_a_line_and_its_remedy_another() {
         let check = Check::ok("clock", "equal");
-        assert_eq!(check.lines(), format!("ok       {:<28} equal\n", "clock"));
+        assert_eq!(check.lines(), format!("ok       {:<34} equal\n", "clock"));
         let check = Check::problem("watch", "no\u{1b}", "do this").of("pods");
         let expected = format!(
-            "PROBLEM  {:<28} no\u{fffd}\n         remedy: do this\n",
+            "PROBLEM  {:<34} no\u{fffd}\n         remedy: do this\n",
             "watch pods"
         );
         assert_eq!(check.lines(), expected);

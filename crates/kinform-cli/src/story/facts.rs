@@ -51,7 +51,7 @@ impl Teller {
                 false => format!("{} → {}", old.status, new.status),
             });
         }
-        conditions(before, after, &mut facts);
+        conditions(kind, before, after, &mut facts);
         facts
     }
 
@@ -174,7 +174,7 @@ fn pod(before: &Value, after: &Value, facts: &mut Vec<String>) {
     }
 }
 
-fn conditions(before: &Value, after: &Value, facts: &mut Vec<String>) {
+fn conditions(kind: &str, before: &Value, after: &Value, facts: &mut Vec<String>) {
     let conditions = |object: &Value| {
         let list = object
             .pointer("/status/conditions")
@@ -187,7 +187,9 @@ fn conditions(before: &Value, after: &Value, facts: &mut Vec<String>) {
         let status = text(&condition, "/status");
         let earlier = old.iter().find(|it| text(it, "/type") == name);
         let earlier = earlier.map_or("", |it| text(it, "/status"));
-        if earlier == status {
+        // The steps of a pod that goes well are told by its phase, its node, and that it is ready.
+        let is_step = kind == "Pod" && name != "Ready" && status == "True";
+        if earlier == status || is_step {
             continue;
         }
         let change = match earlier {
@@ -297,6 +299,24 @@ mod tests {
             pod("n1", "Running", 1),
             pod("n1", "Running", 2),
             &["container web restarted, 2 times now: OOMKilled, exit code 137"],
+        );
+    }
+
+    #[test]
+    fn the_steps_of_a_pod_that_goes_well_are_no_facts_and_those_that_fail_are() {
+        let pod = |status: &str, ready: &str| {
+            json!({"status": {"phase": "Pending", "conditions": [
+                {"type": "PodScheduled", "status": status, "reason": "Unschedulable"},
+                {"type": "Ready", "status": ready}]}})
+        };
+        let none = json!({"status": {"phase": "Pending"}});
+        let failed = ["PodScheduled is False (Unschedulable)", "Ready is False"];
+        check("Pod", none, pod("False", "False"), &failed);
+        check(
+            "Pod",
+            pod("False", "False"),
+            pod("True", "True"),
+            &["Ready False → True"],
         );
     }
 

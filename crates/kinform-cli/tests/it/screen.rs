@@ -61,7 +61,7 @@ async fn on_a_terminal(
         }
     });
     let mut text = String::new();
-    while !text.contains("objects") {
+    while !text.contains("default") {
         text.push_str(&pieces.recv().await.unwrap());
     }
     change.await;

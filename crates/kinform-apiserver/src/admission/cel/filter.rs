@@ -13,7 +13,7 @@
 
 use std::fmt;
 
-use kube_cel::cel::Value as CelValue;
+use kube_cel::cel::{Context, Value as CelValue};
 use serde_json::Value;
 
 use super::{EXPRESSION, values};
@@ -23,9 +23,19 @@ use crate::schema::cel::program::{self, Program};
 use crate::schema::cel::types::Type;
 
 /// A condition in CEL of the variable `object`.
-#[derive(Debug)]
 pub struct ObjectCondition {
     program: Program,
+    /// The functions. Making them takes longer than most expressions.
+    context: Context<'static>,
+    purse: Purse,
+}
+
+impl fmt::Debug for ObjectCondition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObjectCondition")
+            .field("program", &self.program)
+            .finish_non_exhaustive()
+    }
 }
 
 /// An expression that is no condition: it does not parse, names another variable, or its result is
@@ -61,20 +71,26 @@ impl ObjectCondition {
         let (program, of) = Program::compile(text, variables)
             .map_err(|message| InvalidCondition(first_line(&message)))?;
         match of {
-            Type::Bool | Type::Dynamic => Ok(Self { program }),
+            Type::Bool | Type::Dynamic => {
+                let purse = Purse::default();
+                Ok(Self {
+                    program,
+                    context: paid::context(&purse),
+                    purse,
+                })
+            }
             _ => Err(InvalidCondition("must evaluate to bool".to_owned())),
         }
     }
 
-    /// Returns whether the condition is true of an object.
+    /// Returns whether the condition is true of an object. Calls at the same time share a budget.
     ///
     /// # Errors
     /// The expression has no value, or costs too much.
     pub fn is_true(&self, object: &Value) -> Result<bool, ConditionFailure> {
-        let purse = Purse::default();
-        let mut context = paid::context(&purse);
+        let mut context = self.context.new_inner_scope();
         context.add_variable_from_value("object", values::of(object));
-        purse.refill(EXPRESSION);
+        self.purse.refill(EXPRESSION);
         match self.program.run(&context) {
             Ok(CelValue::Bool(is_true)) => Ok(is_true),
             Ok(_) => Err(ConditionFailure::NoValue("its value is no bool".to_owned())),
