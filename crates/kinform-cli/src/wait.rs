@@ -41,7 +41,7 @@ const MAX_NAMED: usize = 10;
 /// The condition of the flags.
 enum Condition {
     Target(Target),
-    Where(Where),
+    Where(Box<Where>),
 }
 
 impl Condition {
@@ -89,7 +89,7 @@ pub(crate) async fn run(args: WaitArgs) -> Result<Ending, Failure> {
 
 async fn wait(args: &WaitArgs, deadline: Instant) -> Result<(), Failure> {
     let condition = match (&args.target, &args.expression) {
-        (_, Some(text)) => Condition::Where(Where::parse(text)?),
+        (_, Some(text)) => Condition::Where(Box::new(Where::parse(text)?)),
         (target, None) => Condition::Target(target.clone().unwrap_or(Target::Create)),
     };
     let requests = Request::parse(&args.words)?;

@@ -187,7 +187,7 @@ fn conditions(kind: &str, before: &Value, after: &Value, facts: &mut Vec<String>
         let status = text(&condition, "/status");
         let earlier = old.iter().find(|it| text(it, "/type") == name);
         let earlier = earlier.map_or("", |it| text(it, "/status"));
-        // The steps of a pod that goes well are told by its phase, its node, and that it is ready.
+        // The steps of a pod that goes well show in its phase, its node and its readiness.
         let is_step = kind == "Pod" && name != "Ready" && status == "True";
         if earlier == status || is_step {
             continue;
