@@ -74,6 +74,7 @@ pub use crate::state::pod_logs::PodLogs;
 pub use crate::storage::shelf_name;
 pub use access::{TokenFileError, User};
 pub use admin::InvalidRule;
+pub use admission::cel::{ConditionFailure, InvalidCondition, ObjectCondition};
 pub use fault::{Fault, FaultRule, Faults, WatchLag};
 pub use http::body::{Body, CutOff};
 pub use http::yaml::{DuplicateKey, YamlDocument, YamlError, parse_yaml, write_yaml};

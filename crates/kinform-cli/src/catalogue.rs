@@ -264,6 +264,20 @@ impl Catalogue {
         self.entries.push(entry);
     }
 
+    /// The types that can be listed, each once, in its preferred version.
+    pub(crate) fn readable(&self) -> Vec<&ResourceEntry> {
+        let mut found: Vec<&ResourceEntry> = Vec::new();
+        for entry in self.entries.iter().filter(|entry| entry.is_readable()) {
+            let is_same = |other: &&ResourceEntry| {
+                (&other.gvr.group, &other.gvr.resource) == (&entry.gvr.group, &entry.gvr.resource)
+            };
+            if !found.iter().any(is_same) {
+                found.push(entry);
+            }
+        }
+        found
+    }
+
     /// The resource that the word names, and not only in short.
     pub(crate) fn named(&self, word: &str) -> Option<&ResourceEntry> {
         let mut readable = self.entries.iter().filter(|entry| entry.is_readable());

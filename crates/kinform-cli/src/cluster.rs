@@ -12,7 +12,7 @@
 use kinform::source::{ConfigOverrides, load_config};
 use kube_client::Config;
 
-use crate::args::ClusterArgs;
+use crate::args::cluster::ClusterArgs;
 use crate::exit::Failure;
 
 /// Reads the configuration that `args` select.

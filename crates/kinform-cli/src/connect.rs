@@ -10,7 +10,7 @@ use kinform::source::{ClientOptions, ResourceInfo, client_for};
 use kinform_api::Scope;
 use kube_client::Client;
 
-use crate::args::{ClusterArgs, SelectArgs};
+use crate::args::cluster::{ClusterArgs, SelectArgs};
 use crate::catalogue::ResourceEntry;
 use crate::cluster;
 use crate::discovery::Discovery;

@@ -293,6 +293,44 @@ impl<'a> Discovery<'a> {
         Ok(found)
     }
 
+    /// The meaning of a word on the server now, without a wait or a second try.
+    ///
+    /// # Errors
+    /// As of [`Discovery::resolve`], but for words that name no resource type.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses no data.
+    pub(crate) async fn look_up(&self, word: &str) -> Result<Meaning, Failure> {
+        let known = self.read_roots().await;
+        let mut known = known.map_err(|refusal| self.given_up(refusal))?;
+        self.read_groups(&mut known, word).await;
+        Ok(known.catalogue.find(word))
+    }
+
+    /// All that the server serves, of every group.
+    ///
+    /// # Errors
+    /// As of [`Discovery::resolve`], but for words that name no resource type.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses no data.
+    pub(crate) async fn everything(&self) -> Result<Catalogue, Failure> {
+        let mut known = self.roots().await?;
+        // A word that no type has makes every group be read.
+        self.read_groups(&mut known, "").await;
+        Ok(known.catalogue)
+    }
+
+    fn given_up(&self, refusal: Refusal) -> Failure {
+        match refusal {
+            Refusal::Final(failure) => failure,
+            Refusal::Absent => self.not_kubernetes("404 for its discovery"),
+            Refusal::Unreachable(why) => {
+                Failure::new(format!("{}: nobody answers: {why}", self.address))
+            }
+        }
+    }
+
     /// Returns whether the server has a group: one small request, for the wait.
     async fn serves(&self, group: &str) -> Result<bool, Failure> {
         match self

@@ -1,4 +1,4 @@
-//! Files that a user names for `serve`: regular files only, and no more than a bound of them.
+//! Files that a user names: regular files only, and no more than a bound of them. Temporary files.
 //!
 //! ```text
 //! path ──open without blocking──▶ is it a regular file? ──▶ text | file to append to
@@ -8,9 +8,9 @@
 //! check is made on the open file, so nobody can exchange it in between.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Error, ErrorKind, Read as _, Result};
+use std::io::{Error, ErrorKind, Read as _, Result, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 
@@ -37,6 +37,39 @@ pub(crate) fn append(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true).mode(0o600);
     regular(options.custom_flags(O_NONBLOCK | O_NOFOLLOW).open(path)?)
+}
+
+/// A path in the temporary folder, removed with the process.
+#[derive(Debug)]
+pub(crate) struct TemporaryFile(PathBuf);
+
+impl TemporaryFile {
+    /// A name that no other process has.
+    pub(crate) fn new(ending: &str) -> Self {
+        let name = format!(
+            "kinform-{}-{:08x}.{ending}",
+            std::process::id(),
+            rand::random::<u32>()
+        );
+        Self(std::env::temp_dir().join(name))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Makes the file, which its owner alone may read. A file that is there already is refused.
+    pub(crate) fn write(&self, text: &str) -> Result<()> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        options.open(&self.0)?.write_all(text.as_bytes())
+    }
+}
+
+impl Drop for TemporaryFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 fn regular(file: File) -> Result<File> {
@@ -69,7 +102,6 @@ mod tests {
 
     #[test]
     fn only_regular_files_are_appended_to() {
-        use std::io::Write as _;
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         for line in ["a\n", "b\n"] {

@@ -2,7 +2,7 @@
 //! an embedded API server, or see it all at work in a demo.
 //!
 //! ```text
-//! argv → args → demo | serve | watch | get | measure → stdout (data), stderr (progress), exit code
+//! argv → args → demo | serve | watch | get | wait | doctor | .. → stdout (data), stderr (progress), exit code
 //! ```
 //!
 //! stdout is data and stderr is everything else. A bare command never touches a real cluster.
@@ -10,35 +10,46 @@
 mod args;
 mod catalogue;
 mod cluster;
+mod completion;
 mod connect;
 mod controllers;
 mod demo;
+mod diff;
 mod discovery;
+mod doctor;
 mod exit;
+mod expression;
 mod files;
 mod get;
 mod manifest;
 mod measure;
+mod one;
 mod output;
 mod process;
+mod progress;
+mod rbac;
+mod request;
 mod serve;
 mod signals;
 mod stderr;
+mod story;
 mod sync;
+mod target;
 mod terminal;
+mod tree;
 #[cfg(feature = "typed")]
 mod typed;
+mod version;
+mod wait;
 mod watch;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
-use crate::args::{Cli, Command};
+use crate::args::Command;
 use crate::exit::{Ending, Failure};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = completion::parse();
     stderr::log_from_environment();
     let command = cli.command.unwrap_or(Command::Demo(cli.demo));
     match run(command) {
@@ -64,6 +75,14 @@ fn run(command: Command) -> Result<Ending, Failure> {
             Command::Watch(args) => watch::run(args).await,
             Command::Get(args) => get::run(args).await,
             Command::Measure(args) => measure::run(args).await,
+            Command::Wait(args) => wait::run(args).await,
+            Command::Story(args) => story::run(args).await,
+            Command::Tree(args) => tree::run(args).await,
+            Command::Diff(args) => diff::run(args).await,
+            Command::Doctor(args) => doctor::run(args).await,
+            Command::Rbac(args) => rbac::run(args).await,
+            Command::Version(args) => version::run(args).await,
+            Command::Completion(args) => completion::run(&args),
         }
     })
 }

@@ -21,15 +21,16 @@ use kube_core::DynamicObject;
 use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 
-use crate::args::{Cli, EncodingArg, MeasureArgs, MeasureOutput, ModeArg};
+use crate::args::Cli;
+use crate::args::reading::{EncodingArg, MeasureArgs, MeasureOutput, ModeArg};
 use crate::connect::{Connection, split_types};
 use crate::exit::{Ending, Failure};
 use crate::output::table::Table;
-use crate::process;
 use crate::signals::Signals;
 use crate::sync::synced;
 use crate::terminal::{Out, escaped_json};
 use crate::watch::failure;
+use crate::{process, progress};
 
 /// The figures measured of one type; `docs/cli.md` defines each.
 #[derive(Debug, Serialize, Deserialize)]
@@ -239,7 +240,8 @@ async fn measure(args: &MeasureArgs, kind: &str) -> Result<Measurement, Failure>
     let cpu_before = process::usage().cpu;
     let started = Instant::now();
     factory.start().map_err(failure)?;
-    let progress = tokio::spawn(tell_progress(informer.clone(), entry.title()));
+    let syncing = vec![(entry.title(), informer.clone())];
+    let progress = tokio::spawn(progress::tell(connection.client.clone(), syncing));
     let result = synced(&informer).await;
     progress.abort();
     result?;
@@ -346,19 +348,6 @@ fn fields(informer: &Informer<DynamicObject>, managed_bytes: u64) -> (Vec<Field>
         })
     });
     (fields, saved.sum())
-}
-
-/// Prints progress during a long sync.
-async fn tell_progress(informer: Informer<DynamicObject>, title: String) {
-    loop {
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        let stats = informer.stats();
-        crate::progress!(
-            "{title}: {} items, {:.0} MB read",
-            stats.items + stats.events,
-            stats.wire_bytes as f64 / 1e6
-        );
-    }
 }
 
 /// The mode of the first list, from the reports about it.

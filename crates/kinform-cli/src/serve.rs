@@ -19,10 +19,10 @@ use kinform_apiserver::{DataDir, Record, Seed, Server, SyncMode};
 use kinform_controlplane::{ControllerName, Selection};
 use tokio::process::Command;
 
-use crate::args::{KubeletMode, ServeArgs};
+use crate::args::serve::{KubeletMode, ServeArgs};
 use crate::controllers;
 use crate::exit::{Ending, Failure};
-use crate::files;
+use crate::files::{self, TemporaryFile};
 use crate::manifest::{self, Existing, Folders};
 use crate::signals::Signals;
 
@@ -72,8 +72,8 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Ending, Failure> {
     let kubeconfig = match (&args.write_kubeconfig, args.command.is_empty()) {
         (Some(path), _) => Some(path.clone()),
         (None, false) => {
-            temporary = TemporaryFile::new();
-            Some(temporary.0.clone())
+            temporary = TemporaryFile::new("kubeconfig");
+            Some(temporary.path().to_owned())
         }
         (None, true) => None,
     };
@@ -256,27 +256,6 @@ async fn child(
 
 fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
-}
-
-/// A path in the temporary folder, removed with the process.
-#[derive(Debug)]
-struct TemporaryFile(PathBuf);
-
-impl TemporaryFile {
-    fn new() -> Self {
-        let name = format!(
-            "kinform-{}-{:08x}.kubeconfig",
-            std::process::id(),
-            rand::random::<u32>()
-        );
-        Self(std::env::temp_dir().join(name))
-    }
-}
-
-impl Drop for TemporaryFile {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
 }
 
 #[cfg(test)]

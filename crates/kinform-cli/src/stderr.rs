@@ -8,8 +8,10 @@
 //! Words of a server may be in a line: they neither control a terminal nor look like a line of ours.
 //! A closed stderr is no reason to end: write errors are dropped here, and only here.
 
+use std::collections::VecDeque;
 use std::fmt::Arguments;
 use std::io::Write as _;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tracing_subscriber::EnvFilter;
 
@@ -22,9 +24,59 @@ macro_rules! progress {
     ($($words:tt)*) => { $crate::stderr::line(format_args!($($words)*)) };
 }
 
+/// BOUND: lines that are kept while a full screen has the terminal; the oldest go.
+const MAX_HELD: usize = 1_000;
+
+/// The lines that wait, while a full screen has the terminal.
+static HELD: Mutex<Option<VecDeque<String>>> = Mutex::new(None);
+
+/// Keeps lines back until it is dropped, since they would spoil a full screen.
+#[derive(Debug)]
+pub(crate) struct Hold(());
+
+impl Hold {
+    /// Begins to keep lines back.
+    pub(crate) fn begin() -> Self {
+        held().get_or_insert_default();
+        Self(())
+    }
+
+    /// The last lines, oldest first.
+    pub(crate) fn last(&self, most: usize) -> Vec<String> {
+        let held = held();
+        let lines = held.iter().flatten();
+        let skipped = held.as_ref().map_or(0, VecDeque::len).saturating_sub(most);
+        lines.skip(skipped).cloned().collect()
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let lines = held().take().unwrap_or_default();
+        for text in lines {
+            write(&text);
+        }
+    }
+}
+
+fn held() -> MutexGuard<'static, Option<VecDeque<String>>> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The function behind [`progress!`].
 pub(crate) fn line(words: Arguments<'_>) {
     let text = line_of(&words.to_string());
+    if let Some(lines) = held().as_mut() {
+        if lines.len() == MAX_HELD {
+            lines.pop_front();
+        }
+        lines.push_back(text);
+        return;
+    }
+    write(&text);
+}
+
+fn write(text: &str) {
     let mut stderr = std::io::stderr().lock();
     let _ = writeln!(stderr, "{text}").and_then(|()| stderr.flush());
 }

@@ -22,7 +22,7 @@
 //! Upstream: `kubernetes/apiserver:pkg/admission`, `kubernetes:pkg/kubeapiserver/options/plugins.go`
 //! (the order).
 
-mod cel;
+pub(crate) mod cel;
 mod matching;
 pub(crate) mod plugins;
 mod policy;

@@ -8,37 +8,33 @@
 //! It prints the objects that an informer with these flags would hold at this moment, and ends. A
 //! name is fetched by itself, since the right to get one object is enough for it.
 
-mod object;
-mod print;
-mod request;
+pub(crate) mod object;
+pub(crate) mod print;
 
 use std::time::Duration;
 
 use futures::{FutureExt as _, StreamExt as _};
-use kinform::source::{SourceError, SourceErrorKind, Wire, fetch};
+use kinform::source::Wire;
 use kinform::{Index, Informer, InformerFactory, Obj, ReportEvent, Reports};
 use kube_core::DynamicObject;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use tokio_util::task::AbortOnDropHandle;
 
 use self::object::Shown;
 use self::print::{Group, Root};
-use self::request::Request;
-use crate::args::GetArgs;
+
+use crate::args::reading::GetArgs;
 use crate::catalogue::ResourceEntry;
 use crate::connect::Connection;
 use crate::exit::{Ending, Failure};
+use crate::expression::Where;
+use crate::one;
 use crate::output::change::left_out;
+use crate::progress;
+use crate::request::Request;
 use crate::signals::Signals;
 use crate::sync::synced;
 use crate::terminal::Out;
 use crate::watch::failure;
-
-/// BOUND: the size of one object as JSON; a server stores 1.5 MiB, and escapes may multiply it.
-const MAX_OBJECT: usize = 64 << 20;
-/// BOUND: requests for an object that a server puts off.
-const MAX_TRIES: usize = 10;
-/// BOUND: the wait between two of them.
-const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// Prints the objects.
 pub(crate) async fn run(args: GetArgs) -> Result<Ending, Failure> {
@@ -52,6 +48,7 @@ pub(crate) async fn run(args: GetArgs) -> Result<Ending, Failure> {
 
 async fn print(args: &GetArgs) -> Result<(), Failure> {
     let requests = Request::parse(&args.words)?;
+    let expression = args.expression.as_deref().map(Where::parse).transpose()?;
     let names = || requests.iter().flat_map(|request| &request.names);
     if args.by.is_some() && names().next().is_some() {
         return Err(Failure::usage("--by looks objects up, so it takes no NAME"));
@@ -77,8 +74,27 @@ async fn print(args: &GetArgs) -> Result<(), Failure> {
         wanted.push((cx.informers(&entry, request)?, entry, request));
     }
     factory.start().map_err(failure)?;
+    let syncing = wanted.iter().flat_map(|(cached, entry, _)| {
+        let title = entry.title();
+        let informers = cached.iter();
+        informers.map(move |cached| (title.clone(), cached.informer.clone()))
+    });
+    // Ends with this function, however that ends.
+    let _progress = AbortOnDropHandle::new(tokio::spawn(progress::tell(
+        connection.client.clone(),
+        syncing.collect(),
+    )));
     for (informers, entry, request) in wanted {
-        let (objects, failed) = cx.objects(&entry, request, informers).await?;
+        let (mut objects, failed) = cx.objects(&entry, request, informers).await?;
+        if let Some(expression) = &expression {
+            let mut selected = Vec::with_capacity(objects.len());
+            for object in objects {
+                if expression.accepts(object.json()?.as_ref())? {
+                    selected.push(object);
+                }
+            }
+            objects = selected;
+        }
         if objects.is_empty() && failed.is_empty() && request.names.is_empty() {
             crate::progress!("no {} found", entry.title());
         }
@@ -183,64 +199,13 @@ impl Context<'_> {
         }
         if informers.is_empty() {
             for name in &request.names {
-                match self.fetch(entry, name).await {
-                    Ok(object) => shown.push(object),
+                match one::fetch(self.connection, entry, &self.args.select, name).await {
+                    Ok(object) => shown.push(Shown::fetched(object)),
                     Err(error) => missing.push(error),
                 }
             }
         }
         Ok((shown, missing))
-    }
-
-    /// Fetches one object.
-    async fn fetch(&self, entry: &ResourceEntry, name: &str) -> Result<Shown, Failure> {
-        let title = entry.title();
-        // kubectl: path.IsValidPathSegmentName
-        if matches!(name, "." | "..") || name.contains(['/', '%']) {
-            return Err(Failure::usage(format!(
-                "{title} {name:?}: this cannot be a name"
-            )));
-        }
-        let info = self.connection.info(entry, &self.args.select, None);
-        let name = utf8_percent_encode(name, NON_ALPHANUMERIC);
-        let path = format!("{}/{name}", entry.gvr.path(info.namespace.as_deref()));
-        let mut tries = 0;
-        let body = loop {
-            tries += 1;
-            let error = match fetch(&self.connection.client, &path, MAX_OBJECT).await {
-                Ok(body) => break body,
-                Err(error) => error,
-            };
-            match error.retry_after() {
-                Some(wait) if tries < MAX_TRIES => tokio::time::sleep(wait.min(MAX_WAIT)).await,
-                _ => return Err(refused(&title, &error)),
-            }
-        };
-        serde_json::from_slice(&body)
-            .map(Shown::fetched)
-            .map_err(|error| Failure::new(format!("{title}: GET {path} is not JSON: {error}")))
-    }
-}
-
-fn refused(title: &str, error: &SourceError) -> Failure {
-    let words = error.status().map(|status| status.message.clone());
-    let words = words.filter(|words| !words.is_empty());
-    let failure = Failure::new(match (error.is_not_found(), words) {
-        // The server names type and object.
-        (true, Some(words)) => words,
-        (_, words) => format!("{title}: {}", words.unwrap_or_else(|| error.to_string())),
-    });
-    match error.kind() {
-        _ if error.is_unauthorized() => {
-            failure.with_hint("the token or certificate is wrong or has expired")
-        }
-        _ if error.is_forbidden() => {
-            failure.with_hint("this needs the right to get the object; choose another user with --context, --user or --token")
-        }
-        SourceErrorKind::NotKubernetes => {
-            failure.with_hint("a proxy or login page in between?")
-        }
-        _ => failure,
     }
 }
 

@@ -15,14 +15,14 @@ use serde_json::Value;
 use crate::exit::Failure;
 
 /// An object to print.
-pub(super) enum Shown {
+pub(crate) enum Shown {
     Cached(Obj<DynamicObject>),
     Fetched(Value),
 }
 
 impl Shown {
     /// An object as a server sent it. Its managed fields are left out, as a cache leaves them out.
-    pub(super) fn fetched(mut object: Value) -> Self {
+    pub(crate) fn fetched(mut object: Value) -> Self {
         if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
             metadata.remove("managedFields");
         }
@@ -34,28 +34,28 @@ impl Shown {
         field.and_then(Value::as_str).unwrap_or_default()
     }
 
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         match self {
             Self::Cached(object) => object.name(),
             Self::Fetched(object) => Self::metadata(object, "name"),
         }
     }
 
-    pub(super) fn namespace(&self) -> &str {
+    pub(crate) fn namespace(&self) -> &str {
         match self {
             Self::Cached(object) => object.namespace().unwrap_or_default(),
             Self::Fetched(object) => Self::metadata(object, "namespace"),
         }
     }
 
-    pub(super) fn uid(&self) -> &str {
+    pub(crate) fn uid(&self) -> &str {
         match self {
             Self::Cached(object) => object.uid(),
             Self::Fetched(object) => Self::metadata(object, "uid"),
         }
     }
 
-    pub(super) fn version(&self) -> &str {
+    pub(crate) fn version(&self) -> &str {
         match self {
             Self::Cached(object) => object.resource_version(),
             Self::Fetched(object) => Self::metadata(object, "resourceVersion"),
@@ -63,7 +63,7 @@ impl Shown {
     }
 
     /// The time of creation, if it is there.
-    pub(super) fn created(&self) -> Option<Cow<'_, str>> {
+    pub(crate) fn created(&self) -> Option<Cow<'_, str>> {
         match self {
             Self::Cached(object) => {
                 let path: FieldPath = "metadata.creationTimestamp".parse().ok()?;
@@ -74,7 +74,7 @@ impl Shown {
     }
 
     /// `key=value`, each.
-    pub(super) fn labels(&self) -> Vec<String> {
+    pub(crate) fn labels(&self) -> Vec<String> {
         match self {
             Self::Cached(object) => {
                 let labels = object.labels();
@@ -98,7 +98,7 @@ impl Shown {
     ///
     /// # Errors
     /// A stored number is out of the range of this program's JSON.
-    pub(super) fn json(&self) -> Result<Cow<'_, Value>, Failure> {
+    pub(crate) fn json(&self) -> Result<Cow<'_, Value>, Failure> {
         match self {
             Self::Fetched(object) => Ok(Cow::Borrowed(object)),
             Self::Cached(object) => serde_json::from_slice(&object.to_json())

@@ -10,21 +10,21 @@ use kinform_apiserver::write_yaml;
 use serde_json::{Value, json};
 
 use super::object::Shown;
-use crate::args::GetOutput;
+use crate::args::reading::GetOutput;
 use crate::catalogue::ResourceEntry;
 use crate::exit::Failure;
 use crate::output::table::{Table, age};
 use crate::terminal::{Out, escaped_json, visible};
 
 /// The objects of one type.
-pub(super) struct Group {
-    pub(super) entry: ResourceEntry,
-    pub(super) objects: Vec<Shown>,
+pub(crate) struct Group {
+    pub(crate) entry: ResourceEntry,
+    pub(crate) objects: Vec<Shown>,
 }
 
 /// The form of several objects as one document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Root {
+pub(crate) enum Root {
     /// The one object that was asked for by its name.
     Object,
     /// A List.
@@ -35,7 +35,7 @@ pub(super) enum Root {
 ///
 /// # Errors
 /// Stdout is closed, or a path of the output leads out of a list.
-pub(super) fn print(
+pub(crate) fn print(
     output: Option<&GetOutput>,
     groups: &[Group],
     root: Root,
@@ -86,7 +86,7 @@ fn whole(groups: &[Group], root: Root) -> Result<Value, Failure> {
     }
 }
 
-fn singular(entry: &ResourceEntry) -> String {
+pub(crate) fn singular(entry: &ResourceEntry) -> String {
     if entry.gvr.group.is_empty() {
         entry.singular.clone()
     } else {

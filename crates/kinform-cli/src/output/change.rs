@@ -38,22 +38,84 @@ pub(crate) enum WatchOutput {
     Diff,
 }
 
+/// The words for changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EventWords {
+    /// As handlers hear them: ADD, UPDATE, DELETE.
+    Handler,
+    /// As a server sends them: ADDED, MODIFIED, DELETED; in JSON, events with their objects.
+    Server,
+}
+
+/// A change of an object, as far as it is printed.
+#[derive(Debug)]
+pub(crate) struct Change<'a> {
+    pub(crate) event: Event,
+    pub(crate) object: &'a Obj<DynamicObject>,
+    /// The state before an update.
+    pub(crate) old: Option<&'a Obj<DynamicObject>>,
+    pub(crate) initial: Option<bool>,
+    pub(crate) final_state_unknown: Option<bool>,
+}
+
+impl<'a> Change<'a> {
+    /// A notification that tells of an object.
+    pub(crate) fn of(notification: &'a Notification<DynamicObject>) -> Option<Self> {
+        let change = |event, object| Self {
+            event,
+            object,
+            old: None,
+            initial: None,
+            final_state_unknown: None,
+        };
+        Some(match notification {
+            Notification::Added(added) => Self {
+                initial: Some(added.is_initial()),
+                ..change(Event::Add, added.object())
+            },
+            Notification::Updated { old, new } => Self {
+                old: Some(old),
+                ..change(Event::Update, new)
+            },
+            Notification::Deleted(deleted) => Self {
+                final_state_unknown: Some(deleted.is_final_state_unknown()),
+                ..change(Event::Delete, deleted.object())
+            },
+            // A resync is no change, and this command requests none.
+            _ => return None,
+        })
+    }
+}
+
 /// Writes changes to stdout.
 #[derive(Debug)]
 pub(crate) struct Printer {
     form: WatchOutput,
+    words: EventWords,
     out: Out,
     differ: Differ,
 }
 
 impl Printer {
     /// Writes in this form.
-    pub(crate) fn new(form: WatchOutput) -> Self {
+    pub(crate) fn new(form: WatchOutput, words: EventWords) -> Self {
         Self {
             form,
+            words,
             out: Out::stdout(),
             differ: Differ::default(),
         }
+    }
+
+    /// Returns whether lines of JSON are written that are no events of a server.
+    fn is_told(&self) -> bool {
+        self.form == WatchOutput::Json && self.words == EventWords::Handler
+    }
+
+    /// Writes text as it is.
+    pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
+        self.out.text(text)?;
+        Ok(())
     }
 
     /// Flushes the buffer to the reader.
@@ -71,39 +133,39 @@ impl Printer {
         Ok(())
     }
 
-    /// Prints a change that is not `Synced`.
+    /// Prints a change.
     pub(crate) fn change(
         &mut self,
         entry: &ResourceEntry,
-        change: &Notification<DynamicObject>,
+        change: &Change<'_>,
     ) -> Result<(), Failure> {
-        let (event, object, old) = match change {
-            Notification::Added(added) => (Event::Add, added.object(), None),
-            Notification::Updated { old, new } => (Event::Update, new, Some(old)),
-            Notification::Deleted(deleted) => (Event::Delete, deleted.object(), None),
-            // A resync is no change, and this command requests none.
-            _ => return Ok(()),
-        };
-        match self.form {
-            WatchOutput::Json => {
+        let Change {
+            event, object, old, ..
+        } = *change;
+        match (self.form, self.words) {
+            (WatchOutput::Json, EventWords::Server) => self.frame(change),
+            (WatchOutput::Json, EventWords::Handler) => {
                 let mut line = of_type(entry, Line::new(event, time(&Timestamp::now())));
                 line.namespace = object.namespace().map(str::to_owned);
                 line.name = Some(object.name().to_owned());
                 line.uid = Some(object.uid().to_owned());
                 line.resource_version = Some(object.resource_version().to_owned());
                 line.old_resource_version = old.map(|old| old.resource_version().to_owned());
-                match change {
-                    Notification::Added(added) => line.initial = Some(added.is_initial()),
-                    Notification::Deleted(deleted) => {
-                        line.final_state_unknown = Some(deleted.is_final_state_unknown());
-                    }
-                    _ => {}
-                }
+                line.initial = change.initial;
+                line.final_state_unknown = change.final_state_unknown;
                 self.json(&line)
             }
-            WatchOutput::Wide => self.wide(entry, event, object),
-            WatchOutput::Diff => self.diff(entry, event, object, old),
+            (WatchOutput::Wide, _) => self.wide(entry, event, object),
+            (WatchOutput::Diff, _) => self.diff(entry, event, object, old),
         }
+    }
+
+    /// An event of a server, as `kubectl get --watch -o json --output-watch-events` prints it.
+    fn frame(&mut self, change: &Change<'_>) -> Result<(), Failure> {
+        let object = serde_json::from_slice::<Value>(&change.object.to_json());
+        let object = object.map_err(std::io::Error::from)?;
+        let kind = word(change.event, EventWords::Server);
+        self.json(&serde_json::json!({"type": kind, "object": object}))
     }
 
     fn wide(
@@ -114,7 +176,7 @@ impl Printer {
     ) -> Result<(), Failure> {
         let cells = [
             clock(&Timestamp::now()),
-            word(event).to_owned(),
+            word(event, self.words).to_owned(),
             entry.title(),
             object.key().to_string(),
             object.resource_version().to_owned(),
@@ -149,7 +211,7 @@ impl Printer {
 
     /// Prints that a type's first list is complete.
     pub(crate) fn synced(&mut self, entry: &ResourceEntry, version: &str) -> Result<(), Failure> {
-        if self.form != WatchOutput::Json {
+        if !self.is_told() {
             return Ok(());
         }
         let mut line = of_type(entry, Line::new(Event::Synced, time(&Timestamp::now())));
@@ -166,7 +228,7 @@ impl Printer {
         message: &str,
         retry_in: Option<Duration>,
     ) -> Result<(), Failure> {
-        if self.form != WatchOutput::Json {
+        if !self.is_told() {
             return Ok(());
         }
         let mut line = of_type(entry, Line::new(Event::Error, time(at)));
@@ -190,7 +252,7 @@ impl Printer {
             _ => "; it is left out until its next version",
         };
         crate::progress!("{}: {message}{rest}", entry.title());
-        if self.form != WatchOutput::Json {
+        if !self.is_told() {
             return Ok(());
         }
         let mut line = of_type(entry, Line::new(Event::Error, time(at)));
@@ -215,14 +277,18 @@ fn of_type(entry: &ResourceEntry, mut line: Line) -> Line {
     line
 }
 
-fn word(event: Event) -> &'static str {
-    match event {
-        Event::Add => "ADD",
-        Event::Update => "UPDATE",
-        Event::Delete => "DELETE",
-        Event::Synced => "SYNCED",
-        Event::Error => "ERROR",
-        Event::Summary => "SUMMARY",
+/// The word for a change.
+pub(crate) fn word(event: Event, words: EventWords) -> &'static str {
+    match (event, words) {
+        (Event::Add, EventWords::Handler) => "ADD",
+        (Event::Update, EventWords::Handler) => "UPDATE",
+        (Event::Delete, EventWords::Handler) => "DELETE",
+        (Event::Add, EventWords::Server) => "ADDED",
+        (Event::Update, EventWords::Server) => "MODIFIED",
+        (Event::Delete, EventWords::Server) => "DELETED",
+        (Event::Synced, _) => "SYNCED",
+        (Event::Error, _) => "ERROR",
+        (Event::Summary, _) => "SUMMARY",
     }
 }
 

@@ -210,6 +210,21 @@ async fn a_servers_text_never_controls_a_terminal() {
         check(Part::Refusal(500), &words).await;
     }
     for output in ["wide", "json"] {
+        for words in [
+            &["tree", "configmap/one"][..],
+            &["story", "configmap/one", "--for", "1s"],
+        ] {
+            check(Part::Objects, &[words, &["-o", output]].concat()).await;
+            check(Part::Refusal(403), words).await;
+        }
+        check(Part::Refusal(403), &["doctor", "-o", output]).await;
+        check(Part::Refusal(403), &["diff", "configmap/one", "-o", output]).await;
+    }
+    for more in [&["--for=create"][..], &["--where=true", "-o", "yaml"]] {
+        let words = ["wait", "configmaps", "-A", "--all"];
+        check(Part::Objects, &[&words, more].concat()).await;
+    }
+    for output in ["wide", "json"] {
         check(
             Part::Objects,
             &["measure", "configmaps", "-A", "-o", output],

@@ -11,12 +11,14 @@
 //! 10^7 for the expressions of a binding and one parameter.
 //!
 //! * `authorizer.rs`: rights as expressions ask about them; `conditions.rs`: match conditions;
+//!   `filter.rs`: conditions of one object, for tools;
 //!   `values.rs`: JSON as values.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/admission/plugin/cel`, `pkg/apis/cel/config.go`.
 
 mod authorizer;
 mod conditions;
+mod filter;
 mod values;
 
 use std::collections::BTreeMap;
@@ -26,6 +28,7 @@ use kube_cel::cel::{Context, ExecutionError, Value as CelValue};
 use serde_json::Value;
 
 pub(crate) use self::conditions::{Conditions, Verdict};
+pub use self::filter::{ConditionFailure, InvalidCondition, ObjectCondition};
 pub(crate) use self::values::to_json;
 use super::request;
 use super::{Objects, Question};

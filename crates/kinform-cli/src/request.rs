@@ -1,4 +1,4 @@
-//! The words of `get`: types and names.
+//! The words of `get` and `wait`: types and names.
 //!
 //! ```text
 //! pods,deploy │ pods a b │ pods/a deploy/b ──▶ [Request { kind, names }]
@@ -10,10 +10,10 @@ use crate::exit::Failure;
 
 /// A type, and the names of the objects that are wanted of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Request {
-    pub(super) kind: String,
+pub(crate) struct Request {
+    pub(crate) kind: String,
     /// Empty for all objects.
-    pub(super) names: Vec<String>,
+    pub(crate) names: Vec<String>,
 }
 
 impl Request {
@@ -21,7 +21,7 @@ impl Request {
     ///
     /// # Errors
     /// `TYPE/NAME` is mixed with other forms, or a part is empty.
-    pub(super) fn parse(words: &[String]) -> Result<Vec<Self>, Failure> {
+    pub(crate) fn parse(words: &[String]) -> Result<Vec<Self>, Failure> {
         let Some((first, names)) = words.split_first() else {
             return Err(Failure::usage("a TYPE is needed"));
         };

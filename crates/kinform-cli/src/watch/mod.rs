@@ -6,7 +6,16 @@
 //! ```
 //!
 //! It does not end by itself once a server has answered: errors are lines, and it tries again.
-//! Output is written in batches and flushed whenever no further change is ready.
+//! Output is written in batches and flushed whenever no further change is ready. On a terminal,
+//! without `-o`, there is one row an object that is refreshed in place; the rows stay on the
+//! terminal at the end, which is left as it was.
+//!
+//! * `selection.rs`: `--where`; `rows.rs`: the rows and what changed in them, pure; `screen.rs`: the
+//!   terminal.
+
+mod rows;
+mod screen;
+mod selection;
 
 use std::time::{Duration, Instant};
 
@@ -14,14 +23,19 @@ use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
 use kinform::source::Wire;
 use kinform::{Informer, InformerFactory, Notification, ReflectorOptions, Report, ReportEvent};
+use kube_client::Client;
 use kube_core::DynamicObject;
 
-use crate::args::WatchArgs;
+use self::rows::Rows;
+use self::screen::Screen;
+use self::selection::Selection;
+use crate::args::reading::WatchArgs;
 use crate::catalogue::ResourceEntry;
 use crate::connect::{Connection, split_name, split_types};
 use crate::exit::{Ending, Failure};
-use crate::output::change::{Printer, WatchOutput};
+use crate::output::change::{Change, EventWords, Printer, WatchOutput};
 use crate::output::line::{Event, Summary};
+use crate::progress;
 use crate::signals::Signals;
 use crate::sync::{REJECTED_HINT, is_rejected};
 
@@ -66,8 +80,9 @@ pub(crate) async fn run(args: WatchArgs) -> Result<Ending, Failure> {
     let mut signals = Signals::listen()?;
     let started = Instant::now();
     let mut elapsed = Box::pin(elapsed(args.run_for));
+    let selection = Selection::parse(args.expression.as_deref())?;
     let setting_up = set_up(&args);
-    let (factory, mut watched) = tokio::select! {
+    let (client, factory, mut watched) = tokio::select! {
         biased;
         ending = signals.ending() => return Ok(ending),
         () = &mut elapsed => return Ok(Ending::NeverSynced),
@@ -76,26 +91,37 @@ pub(crate) async fn run(args: WatchArgs) -> Result<Ending, Failure> {
     let mut heard = listen(&watched)?.ready_chunks(BATCH);
     factory.start().map_err(failure)?;
 
-    let mut printer = Printer::new(args.output);
+    let mut view = View::new(&args, selection)?;
+    let syncing = watched
+        .iter()
+        .map(|one| (one.entry.title(), one.informer.clone()));
+    let mut progress = Box::pin(progress::tell(client, syncing.collect()));
+    let mut is_syncing = true;
     let ending = loop {
         tokio::select! {
             biased;
             ending = signals.ending() => break ending,
+            ending = view.tick(&watched) => match ending? {
+                Some(ending) => break ending,
+                None => continue,
+            },
+            () = &mut progress, if is_syncing => is_syncing = false,
             () = &mut elapsed => break if watched.iter().all(|w| w.synced) { Ending::Done } else { Ending::NeverSynced },
             batch = heard.next() => {
                 let Some(batch) = batch else { break Ending::Done };
                 for one in batch {
-                    tell(&args, &mut printer, &mut watched, one)?;
+                    tell(&args, &mut view, &mut watched, one)?;
                 }
-                printer.flush()?;
+                view.printer.flush()?;
             }
         }
     };
     signals.end_at_next();
     let summary = summary(&watched, started);
-    if args.output == WatchOutput::Json {
-        printer.json(&summary)?;
-        printer.flush()?;
+    view.close(&watched)?;
+    if args.output == Some(WatchOutput::Json) && !args.output_watch_events {
+        view.printer.json(&summary)?;
+        view.printer.flush()?;
     } else {
         crate::progress!(
             "{} objects, {} events, {} relists, {} reopened watches, {} unreadable objects in {:.1} s",
@@ -111,7 +137,7 @@ pub(crate) async fn run(args: WatchArgs) -> Result<Ending, Failure> {
     Ok(ending)
 }
 
-async fn set_up(args: &WatchArgs) -> Result<(InformerFactory, Vec<Watched>), Failure> {
+async fn set_up(args: &WatchArgs) -> Result<(Client, InformerFactory, Vec<Watched>), Failure> {
     let connection = Connection::open(&args.cluster).await?;
     let words: Vec<(String, Option<String>)> = split_types(&args.types)
         .iter()
@@ -145,7 +171,7 @@ async fn set_up(args: &WatchArgs) -> Result<(InformerFactory, Vec<Watched>), Fai
             }
         })
         .collect();
-    Ok((factory, watched))
+    Ok((connection.client, factory, watched))
 }
 
 fn listen(watched: &[Watched]) -> Result<BoxStream<'static, WatchInput>, Failure> {
@@ -169,7 +195,7 @@ fn listen(watched: &[Watched]) -> Result<BoxStream<'static, WatchInput>, Failure
 
 fn tell(
     args: &WatchArgs,
-    printer: &mut Printer,
+    view: &mut View,
     watched: &mut [Watched],
     input: WatchInput,
 ) -> Result<(), Failure> {
@@ -185,7 +211,7 @@ fn tell(
                     .next()
                     .unwrap_or_default()
                     .to_owned();
-                printer.synced(&watched.entry, &version)?;
+                view.printer.synced(&watched.entry, &version)?;
                 crate::progress!(
                     "{}: {} objects, synced at {version}",
                     watched.entry.title(),
@@ -193,13 +219,20 @@ fn tell(
                 );
                 return Ok(());
             }
-            let is_initial = matches!(&change, Notification::Added(added) if added.is_initial());
-            if args.watch_only && is_initial {
+            let Some(change) = Change::of(&change) else {
+                return Ok(());
+            };
+            let Some(change) = view.selection.select(place, change)? else {
+                return Ok(());
+            };
+            if args.watch_only && change.initial == Some(true) {
                 return Ok(());
             }
-            printer.change(&watched[place].entry, &change)
+            view.change(place, &watched[place].entry, &change)
         }
-        WatchInput::Report(place, report) => tell_report(printer, &mut watched[place], &report),
+        WatchInput::Report(place, report) => {
+            tell_report(&mut view.printer, &mut watched[place], &report)
+        }
     }
 }
 
@@ -282,6 +315,81 @@ fn hint(reason: &str) -> Option<&'static str> {
     })
 }
 
+/// The place where changes are shown: lines on stdout, or rows on a full screen.
+struct View {
+    printer: Printer,
+    selection: Selection,
+    full: Option<(Screen, Rows)>,
+}
+
+impl View {
+    fn new(args: &WatchArgs, selection: Selection) -> Result<Self, Failure> {
+        let words = match args.output_watch_events {
+            true => EventWords::Server,
+            false => EventWords::Handler,
+        };
+        let screen = match args.output {
+            None => Screen::open()?,
+            Some(_) => None,
+        };
+        let form = args.output.unwrap_or(WatchOutput::Wide);
+        Ok(Self {
+            printer: Printer::new(form, words),
+            selection,
+            full: screen.map(|screen| (screen, Rows::new(words))),
+        })
+    }
+
+    fn change(
+        &mut self,
+        place: usize,
+        entry: &ResourceEntry,
+        change: &Change<'_>,
+    ) -> Result<(), Failure> {
+        match &mut self.full {
+            Some((_, rows)) => {
+                rows.hear(place, entry, change, Instant::now());
+                Ok(())
+            }
+            None => self.printer.change(entry, change),
+        }
+    }
+
+    /// Waits until the screen is due, then reads keys and draws it. Without a screen it waits for
+    /// ever.
+    async fn tick(&mut self, watched: &[Watched]) -> Result<Option<Ending>, Failure> {
+        let Some((screen, rows)) = &mut self.full else {
+            return std::future::pending().await;
+        };
+        screen.due().await;
+        if let Some(ending) = screen.keys()? {
+            return Ok(Some(ending));
+        }
+        let synced = watched.iter().filter(|one| one.synced).count();
+        let titles: Vec<String> = watched.iter().map(|one| one.entry.title()).collect();
+        let head = match synced == watched.len() {
+            true => titles.join(", "),
+            false => format!(
+                "{}: {synced} of {} types synced",
+                titles.join(", "),
+                watched.len()
+            ),
+        };
+        screen.draw(&head, watched.len(), rows)?;
+        Ok(None)
+    }
+
+    /// Gives the terminal back, and leaves the rows on it.
+    fn close(&mut self, watched: &[Watched]) -> Result<(), Failure> {
+        let Some((screen, rows)) = self.full.take() else {
+            return Ok(());
+        };
+        drop(screen);
+        self.printer.text(&rows.table(watched.len()))?;
+        self.printer.flush()
+    }
+}
+
 fn summary(watched: &[Watched], started: Instant) -> Summary {
     let mut summary = Summary {
         event: Event::Summary,
@@ -303,7 +411,8 @@ fn summary(watched: &[Watched], started: Instant) -> Summary {
     summary
 }
 
-async fn elapsed(limit: Option<Duration>) {
+/// Waits for the end of a time; for ever without one.
+pub(crate) async fn elapsed(limit: Option<Duration>) {
     match limit {
         Some(limit) => tokio::time::sleep(limit).await,
         None => std::future::pending().await,

@@ -1,0 +1,125 @@
+//! The command line: commands, their flags, defaults and checks.
+//!
+//! ```text
+//! argv → Cli → Command { Demo | Serve | Watch | Get | Measure | Wait | .. }
+//! ```
+//!
+//! Parsing only: this module opens no connection, reads no file and prints nothing. A bare
+//! `kinform` is `kinform demo` and never touches a real cluster; flags of the demo work without the
+//! command, too.
+//!
+//! * `cluster.rs`: the flags of a connection and a selection; `values.rs`: durations and names;
+//! * `serve.rs`, `reading.rs` (`watch`, `get`, `measure`), `looking.rs` (`wait`, `story`, `tree`,
+//!   `diff`), `checking.rs` (`doctor`, `rbac`, `version`, `completion`).
+//!
+//! Upstream counterpart: flag names follow kubectl and client-go's clientcmd overrides.
+
+pub(crate) mod checking;
+pub(crate) mod cluster;
+pub(crate) mod looking;
+pub(crate) mod reading;
+pub(crate) mod serve;
+mod values;
+
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use self::checking::{CompletionArgs, DoctorArgs, RbacArgs, VersionArgs};
+use self::looking::{DiffArgs, StoryArgs, TreeArgs, WaitArgs};
+use self::reading::{GetArgs, MeasureArgs, WatchArgs};
+use self::serve::ServeArgs;
+use self::values::duration;
+
+/// Informers for Kubernetes: watch, cache and index any resource; or try it all on an embedded
+/// API server.
+#[derive(Debug, Parser)]
+#[command(
+    name = "kinform",
+    version,
+    about,
+    args_conflicts_with_subcommands = true
+)]
+pub(crate) struct Cli {
+    /// The command to run; the demo by default.
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    /// Flags of the demo, for a call without a command.
+    #[command(flatten)]
+    pub(crate) demo: DemoArgs,
+}
+
+/// The commands of the binary.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run an embedded server, a seeded cluster, churn and the sample controller; show the pipeline
+    Demo(DemoArgs),
+    /// Run only the embedded API server
+    Serve(ServeArgs),
+    /// Print every change of some resources, as informers' handlers hear it
+    Watch(WatchArgs),
+    /// Print resources out of a synced cache
+    Get(GetArgs),
+    /// Measure the cost of caching a resource: bytes, CPU, memory, time
+    Measure(MeasureArgs),
+    /// Wait for a condition of objects, for their creation or their deletion
+    Wait(WaitArgs),
+    /// Tell what happens to an object and to what it owns, one line a fact
+    Story(StoryArgs),
+    /// Print the owners of an object and what it owns, with readiness
+    Tree(TreeArgs),
+    /// Print what changes in an object from now on: exit code 0 if nothing, 1 if something does
+    Diff(DiffArgs),
+    /// Check the rights, the server and the way to it; name what is wrong, and a remedy
+    Doctor(DoctorArgs),
+    /// Run a command and print the least role that it needs
+    Rbac(RbacArgs),
+    /// Print the versions of this program and of the server
+    Version(VersionArgs),
+    /// Print a script that completes words of the command line in a shell
+    Completion(CompletionArgs),
+}
+/// `kinform demo`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DemoArgs {
+    /// Pods in the seeded cluster
+    #[arg(long, default_value_t = 5_000, value_name = "N")]
+    pub(crate) pods: usize,
+    /// Changes a second
+    #[arg(long, default_value_t = 200, value_name = "PER_SECOND")]
+    pub(crate) churn: u32,
+    /// End after this long, e.g. 10s, 1m30s (default: when interrupted)
+    #[arg(long = "for", value_parser = duration, value_name = "DURATION")]
+    pub(crate) run_for: Option<Duration>,
+    /// Print one summary object on stdout at the end
+    #[arg(short, long, value_name = "FORMAT")]
+    pub(crate) output: Option<DemoOutput>,
+}
+
+/// The output at the end of the demo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DemoOutput {
+    /// One JSON object on stdout
+    Json,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_bare_command_is_the_demo_and_an_unknown_word_is_an_error() {
+        let bare = Cli::try_parse_from(["kinform"]).unwrap();
+        assert!(bare.command.is_none());
+        assert_eq!(bare.demo.pods, 5_000);
+        let flags = Cli::try_parse_from(["kinform", "--for", "10s", "-o", "json"]).unwrap();
+        assert_eq!(flags.demo.run_for, Some(Duration::from_secs(10)));
+        assert!(Cli::try_parse_from(["kinform", "frobnicate"]).is_err());
+    }
+}
