@@ -55,6 +55,12 @@ pub struct Flags {
     /// Address of the probes; 0 turns them off.
     #[arg(long, value_name = "ADDRESS", default_value = ":8081")]
     pub health_probe_bind_address: String,
+    /// Serves the inspector on this address of loopback, by default 127.0.0.1:8082: what the program
+    /// does, as a page and as JSON, to callers who may read it. Reached with kubectl port-forward.
+    #[cfg(feature = "inspect")]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:8082",
+          require_equals = true)]
+    pub inspect: Option<String>,
     /// Works only while this replica holds a lease, so that one of several works at a time.
     #[arg(long, value_name = "BOOL", default_value = "false", num_args = 0..=1,
           default_missing_value = "true", require_equals = true, action = ArgAction::Set,
@@ -176,6 +182,8 @@ impl From<&Flags> for Settings {
                 &flags.metrics_cert_key,
             ),
             probe_address: address(&flags.health_probe_bind_address),
+            #[cfg(feature = "inspect")]
+            inspect_address: flags.inspect.clone(),
             webhook_address: flags.webhook_bind_address.clone(),
             webhook_certificate: files(
                 flags.webhook_cert_path.as_deref(),
@@ -257,6 +265,14 @@ mod tests {
         options.validate().unwrap();
         assert_eq!(options.margin, LeaseOptions::quick().margin);
         assert_eq!(found.namespaces, ["a", "b"]);
+        #[cfg(feature = "inspect")]
+        {
+            assert_eq!(found.inspect_address, None);
+            let inspected = settings(&["--inspect"]).unwrap().inspect_address;
+            assert_eq!(inspected.as_deref(), Some("127.0.0.1:8082"));
+            let elsewhere = settings(&["--inspect=127.0.0.1:1"]).unwrap();
+            assert_eq!(elsewhere.inspect_address.as_deref(), Some("127.0.0.1:1"));
+        }
     }
 
     #[test]

@@ -7,12 +7,16 @@
 //!
 //! Upstream counterpart: `controller-runtime:pkg/manager`.
 
+#[cfg(any(feature = "inspect", feature = "metrics"))]
+mod access;
 mod candidate;
 #[cfg(feature = "clap")]
 mod entry;
 mod error;
 #[cfg(feature = "clap")]
 mod flags;
+#[cfg(feature = "inspect")]
+pub mod inspect;
 pub mod leader;
 mod operator;
 mod probes;
@@ -30,6 +34,8 @@ pub use crate::entry::main;
 pub use crate::error::Error;
 #[cfg(feature = "clap")]
 pub use crate::flags::{Flags, LogFormat};
+#[cfg(feature = "inspect")]
+pub use crate::inspect::Inspector;
 pub use crate::operator::{Addresses, Operator, OperatorBuilder, Part, When};
 pub use crate::settings::{
     CertificateFiles, Fencing, LeaseSettings, MetricsAccess, OnLoss, Settings,

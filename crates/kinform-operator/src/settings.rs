@@ -37,6 +37,9 @@ pub struct Settings {
     pub metrics_certificate: Option<CertificateFiles>,
     /// The address of the probes; `None` if there are none.
     pub probe_address: Option<String>,
+    /// The address of the inspector, on loopback; `None` if there is none.
+    #[cfg(feature = "inspect")]
+    pub inspect_address: Option<String>,
     /// The address of the webhooks.
     pub webhook_address: String,
     /// The certificate of the webhooks, if it is in files.
@@ -134,6 +137,8 @@ impl Default for Settings {
             metrics_access: MetricsAccess::Reviewed,
             metrics_certificate: None,
             probe_address: Some(PROBE_ADDRESS.to_owned()),
+            #[cfg(feature = "inspect")]
+            inspect_address: None,
             webhook_address: WEBHOOK_ADDRESS.to_owned(),
             webhook_certificate: None,
             webhook_drain: WEBHOOK_DRAIN,

@@ -196,7 +196,7 @@ pub use kinform_core::object::owner::OwnerReference;
 pub use kinform_core::object::projection::Projection;
 pub use kinform_core::object::typed::DecodeError;
 pub use kinform_core::queue::{
-    AddOutcome, Fairness, Limiter, Next, Priority, QueueStats, Running, Verdict,
+    AddOutcome, Fairness, Limiter, Next, Priority, QueueStats, Running, Verdict, Waiting, Waits,
 };
 pub use kinform_core::reflector::config::{FirstList, StreamingList};
 pub use kinform_core::reflector::limits::CacheLimits;
@@ -207,7 +207,8 @@ pub use tokio_util::sync::CancellationToken;
 pub use crate::changes::Changes;
 pub use crate::controller::{
     Action, Cause, CauseEvent, Causes, Cleanup, Controller, ControllerMetrics, ControllerStats,
-    Ctx, Enqueue, Finish, Origin, RecentRun, Reconciler, RunOutcome, predicate,
+    Ctx, Enqueue, Finish, Origin, RecentRun, Reconciler, RunOutcome, WaitingKey, Warning,
+    predicate,
 };
 pub use crate::error::{Error, Permanent, SourceError, SourceErrorKind};
 pub use crate::factory::{
@@ -221,8 +222,8 @@ pub use crate::hands::{
 pub use crate::index::Index;
 pub use crate::index_key::IndexKey;
 pub use crate::informer::{
-    Informer, OwnWrites, Reflector, ReflectorStore, Registration, Storage, StoreError, Transform,
-    Until, until,
+    HandlerStats, Informer, OwnWrites, Reflector, ReflectorStore, Registration, Storage,
+    StoreError, Transform, Until, until,
 };
 pub use crate::lister::{Lister, NamespaceLister};
 pub use crate::metrics::InformerStats;

@@ -50,6 +50,8 @@ pub struct InformerStats {
     pub watches: u64,
     /// Time that watches lasted, of those that ended.
     pub watch_time: Duration,
+    /// The age of the watch that is open now; of several, that of the oldest.
+    pub watch_age: Option<Duration>,
     /// Watches that continued where the one before stopped.
     pub reopens: u64,
     /// Requests made.
@@ -189,7 +191,7 @@ impl Telemetry {
     }
 
     /// Adds these numbers to `stats`.
-    pub(crate) fn add_to(&self, stats: &mut InformerStats) {
+    pub(crate) fn add_to(&self, stats: &mut InformerStats, now: Instant) {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         stats.wire_bytes += read(&self.wire_bytes);
         stats.notifications += read(&self.notifications);
@@ -200,6 +202,8 @@ impl Telemetry {
             stats.list_time += clock.list_time;
             stats.watches += clock.watches;
             stats.watch_time += clock.watch_time;
+            let age = clock.watch_began.map(|began| now.since(began));
+            stats.watch_age = stats.watch_age.max(age);
             for (reason, times) in &clock.relist_reasons {
                 *stats.relist_reasons.entry(reason).or_default() += times;
             }

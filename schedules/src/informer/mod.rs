@@ -29,6 +29,7 @@ use kinform_core::informer::writer::Reader;
 use self::cursor::{Cursor, Progress};
 use self::registration::ListenerState;
 use self::subscription::{Piece, Subscription};
+use crate::env::Env;
 use crate::report::ReportEvent;
 use crate::sync::{CancellationToken, Mutex, lock, watch};
 
@@ -36,6 +37,7 @@ use crate::sync::{CancellationToken, Mutex, lock, watch};
 #[derive(Debug)]
 struct Core {
     reader: Reader,
+    env: Env,
     progress: watch::Sender<Progress>,
     cursors: AtomicUsize,
     stops_when_unused: AtomicBool,
@@ -48,6 +50,7 @@ impl Core {
     fn new(reader: Reader) -> Arc<Self> {
         Arc::new(Self {
             reader,
+            env: Env::system(),
             progress: watch::Sender::new(Progress::default()),
             cursors: AtomicUsize::new(0),
             stops_when_unused: AtomicBool::new(false),

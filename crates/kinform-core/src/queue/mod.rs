@@ -36,6 +36,7 @@ mod stats;
 mod turns;
 #[cfg(test)]
 mod upstream;
+mod waiting;
 mod wake;
 mod wheel;
 
@@ -51,6 +52,7 @@ use lanes::Lanes;
 pub use limiter::Limiter;
 use slots::{NO_TICK, Slots, State};
 pub use stats::QueueStats;
+pub use waiting::{Waiting, Waits};
 use wheel::Wheel;
 
 use crate::causes::Reasons;

@@ -367,6 +367,11 @@ impl<K> Slots<K> {
     pub(super) fn get(&self, at: u32) -> Option<&Slot<K>> {
         self.slots.get(at as usize)
     }
+
+    /// All slots with their numbers, free ones too.
+    pub(super) fn numbered(&self) -> impl Iterator<Item = (u32, &Slot<K>)> {
+        (0..).zip(&self.slots)
+    }
 }
 
 impl<K> std::ops::Index<u32> for Slots<K> {

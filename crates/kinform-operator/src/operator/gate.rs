@@ -39,6 +39,12 @@ impl Gate {
         let _ = self.guard.set(guard);
     }
 
+    /// Namespace and name of the lease.
+    #[cfg(feature = "inspect")]
+    pub(super) fn lease(&self) -> &str {
+        &self.lease
+    }
+
     /// The term that runs now.
     pub(super) fn term(&self) -> Option<Term> {
         self.guard.get()?.term()

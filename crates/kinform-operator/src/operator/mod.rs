@@ -110,6 +110,8 @@ pub struct Addresses {
     pub metrics: Option<SocketAddr>,
     /// The port of the webhooks.
     pub webhooks: Option<SocketAddr>,
+    /// The port of the inspector.
+    pub inspector: Option<SocketAddr>,
 }
 
 impl Operator {
@@ -322,6 +324,35 @@ impl Operator {
         register: impl FnOnce(&mut prometheus_client::registry::Registry),
     ) {
         self.0.telemetry.register(register);
+    }
+
+    /// The operator as the inspector sees it.
+    #[cfg(feature = "inspect")]
+    fn program(&self) -> crate::inspect::Program {
+        use crate::inspect::{Controller, Lease, Program};
+        let (parts, gate) = (self.0.parts.clone(), self.0.gate.clone());
+        Program {
+            name: self.0.name.clone(),
+            factory: self.0.factory.clone(),
+            controllers: Arc::new(move || {
+                let parts = parts.all();
+                let shown = parts.iter().filter_map(|part| {
+                    let controller = part.controller()?;
+                    Some(Controller {
+                        name: part.name.clone(),
+                        workers: controller.workers(),
+                        metrics: controller.metrics(),
+                    })
+                });
+                shown.collect()
+            }),
+            lease: Arc::new(move || {
+                gate.as_ref().map(|gate| Lease {
+                    name: gate.lease().to_owned(),
+                    is_leading: gate.term().is_some(),
+                })
+            }),
+        }
     }
 
     /// Adds the operator's own sources to the metrics.

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Addresses, Operator};
 use crate::error::{Error, ErrorKind};
-use crate::serve::{Bound, Handler, Limits};
+use crate::serve::{Body, Bound, Handler, Limits};
 use crate::settings::MetricsAccess;
 #[cfg(feature = "webhook")]
 use crate::webhook::{Certificates, Webhooks};
@@ -65,6 +65,11 @@ impl Servers {
             }
             None => None,
         };
+        #[cfg(feature = "inspect")]
+        let inspector = match &settings.inspect_address {
+            Some(address) => Some(bind_inspector(address).await?),
+            None => None,
+        };
         let mut addresses = Addresses::default();
         #[cfg(feature = "webhook")]
         {
@@ -76,8 +81,9 @@ impl Servers {
             tracing::info!(address = %bound.address(), "serving probes");
             addresses.probes = Some(bound.address());
             let probes = inner.probes.clone();
-            let handler: Handler =
-                Arc::new(move |request| std::future::ready(probes.answer(&request)).boxed());
+            let handler: Handler = Arc::new(move |request| {
+                std::future::ready(probes.answer(&request).map(Body::from)).boxed()
+            });
             self.serve(bound, None, handler);
         }
         #[cfg(feature = "metrics")]
@@ -85,6 +91,12 @@ impl Servers {
             tracing::info!(address = %bound.address(), secure = tls.is_some(), "serving metrics");
             addresses.metrics = Some(bound.address());
             self.serve(bound, tls, handler);
+        }
+        #[cfg(feature = "inspect")]
+        if let Some(bound) = inspector {
+            tracing::info!(address = %bound.address(), "serving the inspector");
+            addresses.inspector = Some(bound.address());
+            self.inspect(operator, bound);
         }
         inner.addresses.send_replace(Some(addresses));
         Ok(())
@@ -167,6 +179,17 @@ impl Servers {
             .spawn(bound.serve(tls, Limits::probes(), handler, stop));
     }
 
+    /// Serves the inspector to callers that the API server knows.
+    #[cfg(feature = "inspect")]
+    fn inspect(&mut self, operator: &Operator, bound: Bound) {
+        let access = crate::access::Access::new(operator.0.client.clone());
+        let stop = self.stop.clone();
+        let (handler, keeping) = crate::inspect::reviewed(operator.program(), access, stop.clone());
+        self.running.spawn(keeping);
+        self.running
+            .spawn(bound.serve(None, Limits::inspector(), handler, stop));
+    }
+
     pub(super) async fn stop(&mut self) {
         self.stop.cancel();
         while self.running.join_next().await.is_some() {}
@@ -216,6 +239,23 @@ impl Hooked {
     }
 }
 
+/// Binds the inspector, on loopback only: callers send their tokens in clear.
+#[cfg(feature = "inspect")]
+async fn bind_inspector(address: &str) -> Result<Bound, Error> {
+    let failed = |why: &dyn std::fmt::Display| {
+        let message = format!("cannot serve the inspector: {why} (--inspect)");
+        Error::new(ErrorKind::Config, message)
+    };
+    let bound = Bound::bind(address).await;
+    let bound = bound.map_err(|error| failed(&error).with_cause(error))?;
+    if !bound.address().ip().is_loopback() {
+        let why = "its address has to be one of loopback, as 127.0.0.1:8082; reach it with \
+                   kubectl port-forward";
+        return Err(failed(&why));
+    }
+    Ok(bound)
+}
+
 async fn bind(what: &str, flag: &str, address: &str) -> Result<Bound, Error> {
     Bound::bind(address).await.map_err(|error| {
         let message = format!("cannot serve {what}: {error} (--{flag}-bind-address)");
@@ -226,22 +266,24 @@ async fn bind(what: &str, flag: &str, address: &str) -> Result<Bound, Error> {
 /// The handler of the metrics.
 #[cfg(feature = "metrics")]
 fn metrics(operator: &Operator) -> Handler {
-    use crate::telemetry::access::Access;
+    use crate::access::Access;
     use bytes::Bytes;
     use http::Response;
 
     let (inner, telemetry) = (&operator.0, operator.0.telemetry.clone());
     if inner.settings.metrics_access == MetricsAccess::Open {
-        return Arc::new(move |request| std::future::ready(telemetry.answer(&request)).boxed());
+        let answer =
+            move |request| std::future::ready(telemetry.answer(&request).map(Body::from)).boxed();
+        return Arc::new(answer);
     }
     let access = Arc::new(Access::new(inner.client.clone()));
     Arc::new(move |request| {
         let (access, telemetry) = (Arc::clone(&access), telemetry.clone());
         async move {
             match access.check(&request).await {
-                Ok(()) => telemetry.answer(&request),
+                Ok(()) => telemetry.answer(&request).map(Body::from),
                 Err(refusal) => {
-                    let mut response = Response::new(Bytes::from(refusal.message));
+                    let mut response = Response::new(Body::from(Bytes::from(refusal.message)));
                     *response.status_mut() = refusal.status;
                     response
                 }

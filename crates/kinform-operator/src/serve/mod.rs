@@ -5,14 +5,16 @@
 //! stop ──▶ no new connection, keep-alive ends ──▶ running answers, up to a grace ──▶ cut
 //! ```
 //!
-//! A handler gets a request whose body is complete and within its limit, and returns a whole reply.
+//! A handler gets a request whose body is complete and within its limit, and returns a reply, which is
+//! whole or streamed (`body.rs`).
 //! Its panic is a 500, an answer that takes too long a 504; both end that request alone.
-//! Never: a choice of TLS provider, a redirect, a compressed or streamed reply, HTTP/2 in clear.
+//! Never: a choice of TLS provider, a compressed reply, HTTP/2 in clear.
 //!
 //! Invariant: [`Bound::serve`] returns after all of its tasks have ended.
 //!
 //! Upstream counterpart: `controller-runtime:pkg/internal/httpserver`.
 
+mod body;
 mod seats;
 mod speak;
 
@@ -30,10 +32,11 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub(crate) use body::Body;
 use seats::{Seat, Seats};
 
 /// A reply under way.
-pub(crate) type Answer = BoxFuture<'static, Response<Bytes>>;
+pub(crate) type Answer = BoxFuture<'static, Response<Body>>;
 
 /// Code that answers requests. The body of a request is complete and within [`Limits::body`].
 pub(crate) type Handler = Arc<dyn Fn(Request<Bytes>) -> Answer + Send + Sync>;
@@ -84,6 +87,16 @@ impl Limits {
             answer_time: Duration::from_secs(30),
             // BOUND: only probes and scrapes are cut; the process has little time to end.
             grace: Duration::from_secs(2),
+        }
+    }
+
+    /// The limits of the inspector.
+    #[cfg(feature = "inspect")]
+    pub(crate) const fn inspector() -> Self {
+        Self {
+            // BOUND: eight viewers, and the requests of scripts.
+            connections: 64,
+            ..Self::probes()
         }
     }
 

@@ -19,7 +19,7 @@ use bytes::{Bytes, BytesMut};
 use futures::FutureExt;
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::rt::Executor;
 use hyper::service::service_fn;
@@ -30,6 +30,7 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use super::Server;
+use super::body::{Body, Sent};
 use super::seats::Seat;
 
 /// BOUND: bytes of an oversized body that are read and dropped.
@@ -69,8 +70,7 @@ pub(super) async fn serve(
                     }
                     reply = answer(&server, request) => reply,
                 };
-                drop(request_guard);
-                Ok::<_, Infallible>(reply.map(Full::new))
+                Ok::<_, Infallible>(reply.map(|body| Sent::new(body, request_guard, &server.stop)))
             }
         })
     };
@@ -134,7 +134,7 @@ fn builder(server: &Server, protocol: Protocol) -> auto::Builder<Tracked> {
 }
 
 /// Answers one request within its time.
-async fn answer(server: &Server, request: Request<Incoming>) -> Response<Bytes> {
+async fn answer(server: &Server, request: Request<Incoming>) -> Response<Body> {
     let is_head = request.method() == Method::HEAD;
     let is_http1 = request.version() < Version::HTTP_2;
     let mut reply = in_time(server, request).await;
@@ -145,7 +145,7 @@ async fn answer(server: &Server, request: Request<Incoming>) -> Response<Bytes> 
     if is_head { without_body(reply) } else { reply }
 }
 
-async fn in_time(server: &Server, request: Request<Incoming>) -> Response<Bytes> {
+async fn in_time(server: &Server, request: Request<Incoming>) -> Response<Body> {
     let deadline = Instant::now() + server.limits.answer_time;
     let (head, body) = request.into_parts();
     let body = match tokio::time::timeout_at(deadline, read(body, server.limits.body)).await {
@@ -168,7 +168,7 @@ async fn in_time(server: &Server, request: Request<Incoming>) -> Response<Bytes>
 
 /// Reads a body up to the limit. More is refused, but read on for a while: a client that is still
 /// writing when its connection closes never sees the answer.
-async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Response<Bytes>> {
+async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Response<Body>> {
     let (mut kept, mut seen) = (BytesMut::new(), 0_usize);
     while let Some(frame) = body.frame().await {
         let frame =
@@ -189,8 +189,8 @@ async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Response<Bytes>
 }
 
 /// A reply of one line.
-fn refusal(code: StatusCode, line: &str) -> Response<Bytes> {
-    let mut reply = Response::new(Bytes::from(format!("{line}\n")));
+fn refusal(code: StatusCode, line: &str) -> Response<Body> {
+    let mut reply = Response::new(Body::from(Bytes::from(format!("{line}\n"))));
     *reply.status_mut() = code;
     let text = HeaderValue::from_static("text/plain; charset=utf-8");
     reply.headers_mut().insert(CONTENT_TYPE, text);
@@ -200,10 +200,13 @@ fn refusal(code: StatusCode, line: &str) -> Response<Bytes> {
 /// The reply to a HEAD request: only the head, which has the length of the body.
 ///
 /// HTTP/1.1 drops the body by itself. HTTP/2 sends it, and clients take that as an error.
-fn without_body(reply: Response<Bytes>) -> Response<Bytes> {
+fn without_body(reply: Response<Body>) -> Response<Body> {
     let (mut head, body) = reply.into_parts();
-    head.headers.insert(CONTENT_LENGTH, body.len().into());
-    Response::from_parts(head, Bytes::new())
+    // A stream has no length, and ends as it is dropped.
+    if let Body::Whole(body) = body {
+        head.headers.insert(CONTENT_LENGTH, body.len().into());
+    }
+    Response::from_parts(head, Body::Whole(Bytes::new()))
 }
 
 /// Runs the streams of HTTP/2 as tasks that the server waits for when it stops.

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures::StreamExt as _;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::PrivateKeyDer;
@@ -16,7 +17,13 @@ fn handler() -> Handler {
             match request.uri().path() {
                 "/panic" => panic!("planted"),
                 "/never" => std::future::pending().await,
-                _ => Response::new(request.into_body()),
+                "/stream" => {
+                    let chunks = futures::stream::iter(["one ", "two"]);
+                    let chunks = chunks.map(|chunk| Bytes::from_static(chunk.as_bytes()));
+                    let rest = futures::stream::pending();
+                    Response::new(Body::Streamed(chunks.chain(rest).boxed()))
+                }
+                _ => Response::new(request.into_body().into()),
             }
         }
         .boxed()
@@ -152,7 +159,7 @@ async fn a_stop_lets_answers_end_and_closes_idle_connections() {
         async move {
             begun.notify_one();
             release.cancelled().await;
-            Response::new(Bytes::from("done"))
+            Response::new(Body::from(Bytes::from("done")))
         }
         .boxed()
     });
@@ -325,6 +332,23 @@ async fn http_1_is_spoken_over_tls_where_http_2_is_not_offered() {
         "{reply}"
     );
     server.stop().await;
+}
+
+#[tokio::test]
+async fn a_stream_is_sent_as_it_comes_and_ends_with_the_server() {
+    let server = Running::start(None, short(), handler()).await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let sent = request("GET", "/stream", "");
+    stream.write_all(sent.as_bytes()).await.unwrap();
+    let mut read = Vec::new();
+    while !read.ends_with(b"3\r\ntwo\r\n") {
+        assert_ne!(stream.read_buf(&mut read).await.unwrap(), 0);
+    }
+    let head = server.exchange(&request("HEAD", "/stream", "")).await;
+    assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
+    server.stop().await;
+    stream.read_to_end(&mut read).await.unwrap();
+    assert!(read.ends_with(b"0\r\n\r\n"), "the stream ends in order");
 }
 
 #[tokio::test]

@@ -7,11 +7,10 @@
 //! Names, labels and buckets are upstream's where upstream has the metric, so that dashboards work
 //! unchanged; ours begin with `kinform_`. Numbers are read at the scrape.
 //!
-//! `access` decides who may scrape over HTTPS.
+//! `crate::access` decides who may scrape over HTTPS.
 //!
 //! Upstream counterpart: `controller-runtime:pkg/metrics`.
 
-pub(crate) mod access;
 pub(crate) mod controllers;
 pub(crate) mod family;
 pub(crate) mod informers;

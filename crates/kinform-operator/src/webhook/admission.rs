@@ -248,13 +248,14 @@ impl Webhooks {
         Arc::new(move |request| {
             let (hooks, env) = (hooks.clone(), env.clone());
             async move {
-                match hooks.get(request.uri().path()) {
+                let reply = match hooks.get(request.uri().path()) {
                     Some(hook) => hook.answer(&env, request).await,
                     None => {
                         let line = "no webhook has this path";
                         Refusal::new(StatusCode::NOT_FOUND, line).into_response()
                     }
-                }
+                };
+                reply.map(serve::Body::from)
             }
             .boxed()
         })

@@ -219,7 +219,7 @@ pub(super) async fn post(
         .map_err(|error| Error::new("no path of a webhook").with_cause(error))?;
     let reply = webhooks.handler()(request).await;
     let code = reply.status();
-    let body = serde_json::from_slice(reply.body())
+    let body = serde_json::from_slice(reply.body().whole())
         .map_err(|error| Error::new("the reply is no JSON").with_cause(error))?;
     Ok((code, body))
 }

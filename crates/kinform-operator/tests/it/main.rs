@@ -4,6 +4,7 @@
 
 mod certificate;
 mod failover;
+mod inspect;
 mod leader;
 mod operator;
 mod planted;

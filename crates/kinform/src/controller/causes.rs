@@ -18,6 +18,7 @@ use kinform_api::ObjectKey;
 use kinform_core::causes::{Cause as Known, Causes as Record};
 pub use kinform_core::causes::{Event as CauseEvent, Origin};
 use kinform_core::object::changed::Changed;
+use kinform_core::queue::{Priority, Waiting, Waits};
 use kinform_core::time::Instant;
 
 use crate::source::ResourceInfo;
@@ -60,6 +61,33 @@ impl Causes {
             started,
             waited,
         }))
+    }
+
+    /// The causes of a key that waits, as they are `now`.
+    pub(super) fn so_far(
+        waiting: Waiting<ObjectKey>,
+        sources: &Arc<[ResourceInfo]>,
+        now: Instant,
+    ) -> Self {
+        let age = waiting.waits.age();
+        let mut record = waiting.causes;
+        for event in waiting.reasons.events() {
+            let mut cause = Known::of(event);
+            cause.enqueued = now - age;
+            match &mut record {
+                Some(record) => record.add(cause),
+                None => record = Some(Record::of(cause)),
+            }
+        }
+        // A key that waits for its wake-up time alone has no reason yet.
+        let record = record.unwrap_or_else(|| Record::of(Known::of(CauseEvent::Woken)));
+        Self::new(waiting.key, sources, record, (now, age))
+    }
+
+    /// The key of the causes.
+    #[must_use]
+    pub fn key(&self) -> &ObjectKey {
+        &self.0.key
     }
 
     /// The bare record, for a key that is not worked on now.
@@ -197,6 +225,28 @@ impl fmt::Debug for Causes {
 impl fmt::Debug for Cause<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Cause({self})")
+    }
+}
+
+/// A key that waits for a worker, or for its time.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct WaitingKey {
+    /// The thing that it waits for.
+    pub waits: Waits,
+    /// The lane of its next run.
+    pub priority: Priority,
+    /// The number of its failures in a row.
+    pub failures: u32,
+    /// Why it will run; without the mark of own writes, which is set when the run begins.
+    pub causes: Causes,
+}
+
+impl WaitingKey {
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> &ObjectKey {
+        self.causes.key()
     }
 }
 

@@ -20,7 +20,9 @@ use serde_json::Value;
 use super::signs::Sign;
 use super::site::Site;
 use super::stats::Counters;
+use super::warnings::Warning;
 use super::writes::Writes;
+use crate::env::wall_clock;
 use crate::events::EventType;
 use crate::hands::Place;
 use crate::source::ResourceInfo;
@@ -52,7 +54,7 @@ pub(super) async fn report(
     if finding.kind == Kind::Fight && !managers.contains(&site.manager) {
         managers.insert(0, site.manager.clone());
     }
-    let managers = managers.join(", ");
+    let (managers, manager_list) = (managers.join(", "), managers);
     let (Finding { path, times, .. }, kind) = (&finding, &resource.kind);
     let object_key = &finding.object;
     let (counter, reason, note) = match finding.kind {
@@ -71,6 +73,15 @@ pub(super) async fn report(
         ),
     };
     counter.add(1);
+    counters.warnings.add(Warning {
+        time: wall_clock(),
+        reason,
+        key: key.clone(),
+        object: Some((resource.clone(), object_key.clone())),
+        path: Some(path.clone()),
+        managers: manager_list,
+        times: *times as u64,
+    });
     tracing::warn!(%key, kind, object = %object_key, path, managers, "{reason}: {note}");
     if let Some(events) = &site.events {
         let uid = object["metadata"]["uid"].as_str().map(str::to_owned);
@@ -106,6 +117,15 @@ pub(super) fn show(
         return;
     }
     let (reason, note) = (sign.reason(), sign.note(said));
+    counters.warnings.add(Warning {
+        time: wall_clock(),
+        reason,
+        key: key.clone(),
+        object: None,
+        path: None,
+        managers: Vec::new(),
+        times: u64::from(sign.runs()),
+    });
     if sign.runs() > 1 {
         // The others have a line of each run.
         tracing::warn!(%key, "{reason}: {note}");

@@ -46,6 +46,7 @@ mod stop;
 mod tests;
 mod verbs;
 mod view;
+mod warnings;
 mod worker;
 mod writes;
 
@@ -62,7 +63,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::action::{Action, Ctx};
 use self::call::{Caller, OnGone};
-pub use self::causes::{Cause, CauseEvent, Causes, Origin, RecentRun, RunOutcome};
+pub use self::causes::{Cause, CauseEvent, Causes, Origin, RecentRun, RunOutcome, WaitingKey};
 use self::echo::Echoes;
 use self::elision::{Elides, Elisions};
 pub use self::feed::Enqueue;
@@ -82,9 +83,9 @@ use self::stats::Counters;
 pub use self::stats::{ControllerMetrics, ControllerStats};
 pub use self::stop::Signals;
 use self::view::View;
+pub use self::warnings::Warning;
 use self::worker::Call;
 use self::writes::{OwnWrites, Writes};
-use crate::env::Env;
 use crate::error::Error;
 use crate::object::Obj;
 use crate::workqueue::WorkQueue;
@@ -294,9 +295,12 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
     /// The numbers, readable while the controller runs.
     #[must_use]
     pub fn metrics(&self) -> ControllerMetrics {
+        let sources = self.triggers.iter();
+        let sources = sources.map(|trigger| trigger.resource().clone());
         ControllerMetrics {
             counters: Arc::clone(&self.counters),
             queue: self.queue.clone(),
+            sources: sources.collect(),
         }
     }
 
@@ -406,6 +410,8 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
         let site = self
             .naming
             .site(self.primary.resource(), self.primary.client(), self.view);
+        // The causes of a key have the times of the queue's clock.
+        let env = self.queue.env();
         let runner = Runner {
             site: Arc::new(site.eliding(elisions)),
             writes,
@@ -416,7 +422,7 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
             queue: self.queue,
             context: self.context,
             conflicts: Arc::default(),
-            env: Env::system(),
+            env,
             call,
             workers: self.workers,
             timeout: self.timeout,

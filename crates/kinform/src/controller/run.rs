@@ -247,6 +247,7 @@ impl<C: Send + Sync + 'static> Run for Runner<C> {
         ControllerMetrics {
             counters: Arc::clone(&self.counters),
             queue: self.queue.clone(),
+            sources: Arc::clone(&self.sources),
         }
     }
 

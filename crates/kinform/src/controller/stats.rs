@@ -11,9 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kinform_api::ObjectKey;
-use kinform_core::queue::QueueStats;
+use kinform_core::queue::{QueueStats, Running, Waiting};
 
-use super::causes::{History, RecentRun};
+use super::causes::{Causes, History, RecentRun, WaitingKey};
+use super::warnings::{Warning, Warnings};
+use crate::source::ResourceInfo;
 use crate::workqueue::WorkQueue;
 
 /// A counter that many add to.
@@ -52,6 +54,7 @@ pub(super) struct Counters {
     pub(super) fights: Counter,
     pub(super) hot: Counter,
     pub(super) history: History,
+    pub(super) warnings: Warnings,
 }
 
 /// Reads a controller's numbers, before, during and after its run.
@@ -59,6 +62,8 @@ pub(super) struct Counters {
 pub struct ControllerMetrics {
     pub(super) counters: Arc<Counters>,
     pub(super) queue: WorkQueue<ObjectKey>,
+    /// The resources that it hears; the first is the one that is reconciled.
+    pub(super) sources: Arc<[ResourceInfo]>,
 }
 
 /// A controller's numbers at one instant.
@@ -120,6 +125,52 @@ impl ControllerMetrics {
     #[must_use]
     pub fn recent_runs(&self) -> Vec<RecentRun> {
         self.counters.history.read()
+    }
+
+    /// The resources that it hears; the first is the one that is reconciled.
+    #[must_use]
+    pub fn resources(&self) -> &[ResourceInfo] {
+        &self.sources
+    }
+
+    /// The keys that wait for a worker, the oldest first, then those that wait for their time, each
+    /// with its causes so far. At most `limit`.
+    ///
+    /// # Complexity
+    /// A pass over the keys in flight, under the lock of the queue.
+    #[must_use]
+    pub fn waiting(&self, limit: usize) -> Vec<WaitingKey> {
+        let waiting = self.queue.waiting(limit).into_iter();
+        waiting.map(|one| self.waiting_key(one)).collect()
+    }
+
+    /// The same, of one key; `None` if it does not wait.
+    #[must_use]
+    pub fn waiting_for(&self, key: &ObjectKey) -> Option<WaitingKey> {
+        let waiting = self.queue.waiting_for(key)?;
+        Some(self.waiting_key(waiting))
+    }
+
+    fn waiting_key(&self, waiting: Waiting<ObjectKey>) -> WaitingKey {
+        let now = self.queue.env().now();
+        WaitingKey {
+            waits: waiting.waits,
+            priority: waiting.priority,
+            failures: waiting.failures,
+            causes: Causes::so_far(waiting, &self.sources, now),
+        }
+    }
+
+    /// The keys that workers have, the longest held first.
+    #[must_use]
+    pub fn running(&self) -> Vec<Running<ObjectKey>> {
+        self.queue.running()
+    }
+
+    /// The last loops, fights and signs of trouble that were reported, 64 at most, the oldest first.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Warning> {
+        self.counters.warnings.read()
     }
 
     /// The numbers now.

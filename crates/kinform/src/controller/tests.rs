@@ -7,6 +7,7 @@
 mod causes;
 mod terms;
 mod turns;
+mod watched;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use kinform_core::informer::delivery::Delivery;
+use kinform_core::time::Instant;
 
 use super::{Command, Core};
 use crate::sync::watch;
@@ -24,6 +25,47 @@ pub(crate) struct Progress {
     turns: u64,
     /// The loop has ended: it publishes no more.
     pub(crate) ended: bool,
+    /// The last publication.
+    pub(super) stamp: Stamp,
+}
+
+/// A publication with its time: listeners measure by it how long changes take to be handled.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stamp {
+    /// The position after it.
+    end: u64,
+    at: Instant,
+}
+
+/// A stopwatch of one listener in the stream of one core: one publication at a time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stopwatch {
+    /// The publication that is waited for.
+    awaited: Option<Stamp>,
+    measured: u64,
+}
+
+impl Stopwatch {
+    /// A stopwatch that leaves this publication out, and those before it.
+    pub(super) fn after(publication: Stamp) -> Self {
+        Self {
+            awaited: None,
+            measured: publication.end,
+        }
+    }
+
+    /// The listener has handled everything before `position`. Returns the time of the publication
+    /// that was waited for, if it is among that.
+    pub(super) fn handled(&mut self, position: u64, last: Stamp) -> Option<Instant> {
+        let is_new = last.end > self.measured;
+        let awaited = self.awaited.or_else(|| is_new.then_some(last))?;
+        if awaited.end > position {
+            self.awaited = Some(awaited);
+            return None;
+        }
+        *self = Self::after(awaited);
+        Some(awaited.at)
+    }
 }
 
 /// A position in a core's stream: of a handler, or of a stream of changes.
@@ -46,7 +88,11 @@ impl Core {
 
     /// Wakes handlers and streams for another look, after a publication.
     pub(super) fn wake(&self) {
-        self.progress.send_modify(|progress| progress.turns += 1);
+        let (end, at) = (self.reader.ring().end(), self.env.now());
+        self.progress.send_modify(|progress| {
+            progress.turns += 1;
+            progress.stamp = Stamp { end, at };
+        });
     }
 
     /// Wakes them for the last time: no more is published.
@@ -62,5 +108,29 @@ impl Drop for Cursor {
         if was_last && self.core.stops_when_unused.load(Ordering::Relaxed) {
             self.core.stop();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamp(end: u64) -> Stamp {
+        let at = Instant::from_millis(end * 10);
+        Stamp { end, at }
+    }
+
+    #[test]
+    fn a_publication_is_measured_once_when_it_is_handled() {
+        let mut watch = Stopwatch::after(stamp(2));
+        let ten = |end: u64| Some(Instant::from_millis(end * 10));
+        assert_eq!(watch.handled(2, stamp(2)), None, "it was there before");
+        assert_eq!(watch.handled(3, stamp(3)), ten(3));
+        assert_eq!(watch.handled(3, stamp(3)), None, "it was measured");
+        // A slow listener waits for the one that it saw first, whatever comes meanwhile.
+        assert_eq!(watch.handled(4, stamp(5)), None);
+        assert_eq!(watch.handled(4, stamp(9)), None);
+        assert_eq!(watch.handled(6, stamp(9)), ten(5));
+        assert_eq!(watch.handled(9, stamp(9)), ten(9));
     }
 }

@@ -17,11 +17,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::select_all;
+use kinform_core::delta::Quarantine;
 use kinform_core::object::Object;
 use kube_client::Client;
 use tokio::sync::watch;
 
 use super::group::{Cores, Member};
+use super::registration::{HandlerStats, ListenerState};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind};
 use crate::metrics::InformerStats;
@@ -243,7 +245,7 @@ impl<K> Informer<K> {
             stats.heap_bytes += root.heap_size() as u64;
             stats.quarantined_now += root.quarantined().len() as u64;
             stats.managed_fields_bytes += core.managed_fields_bytes();
-            core.reporter.telemetry.add_to(&mut stats);
+            core.reporter.telemetry.add_to(&mut stats, core.env.now());
         }
         // A listener of several cores is known to each: it counts once.
         for Member { core, .. } in members.iter() {
@@ -253,6 +255,32 @@ impl<K> Informer<K> {
             stats.handlers_behind = stats.handlers_behind.max(listeners.times_behind);
         }
         stats
+    }
+
+    /// The numbers of each handler and stream, over the namespaces watched now.
+    pub fn handlers(&self) -> Vec<HandlerStats> {
+        let members = self.cores.members();
+        let mut found: Vec<Arc<ListenerState>> = Vec::new();
+        for Member { core, .. } in members.iter() {
+            // A listener of several cores is known to each: it counts once.
+            for listener in core.each_listener() {
+                if !found.iter().any(|known| Arc::ptr_eq(known, &listener)) {
+                    found.push(listener);
+                }
+            }
+        }
+        found.iter().map(|listener| listener.stats()).collect()
+    }
+
+    /// The objects that are quarantined now, in the order of their keys; at most `limit`.
+    pub fn quarantined(&self, limit: usize) -> Vec<Quarantine> {
+        let members = self.cores.members();
+        let mut found = Vec::new();
+        for Member { core, .. } in members.iter() {
+            let left = limit - found.len();
+            found.extend(core.root().quarantined().values().take(left).cloned());
+        }
+        found
     }
 
     /// Lists everything again as soon as possible.

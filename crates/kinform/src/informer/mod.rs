@@ -86,7 +86,7 @@ pub(crate) use self::own_writes::Write;
 use self::pipeline::Pipeline;
 pub use self::reflector::{Reflector, ReflectorStore, StoreError};
 pub(crate) use self::registration::ListenerState;
-pub use self::registration::Registration;
+pub use self::registration::{HandlerStats, Registration};
 use self::stream_support::StreamSupport;
 pub(crate) use self::subscription::{Piece, Subscription};
 pub use self::until::Until;
@@ -449,6 +449,12 @@ impl Core {
 
     pub(crate) fn remove_listener(&self, listener: &Arc<ListenerState>) {
         lock(&self.listeners).retain(|known| !std::ptr::eq(known.as_ptr(), Arc::as_ptr(listener)));
+    }
+
+    /// Each listener.
+    pub(crate) fn each_listener(&self) -> Vec<Arc<ListenerState>> {
+        let listeners = lock(&self.listeners);
+        listeners.iter().filter_map(Weak::upgrade).collect()
     }
 
     pub(crate) fn listeners(&self) -> Listeners {

@@ -9,9 +9,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use kinform_api::mutant;
 use kinform_core::informer::writer::Reader;
+use kinform_core::stats::Histogram;
 
 use crate::sync::thread::{self, ThreadId};
 use crate::sync::{AtomicU64, CancellationToken, Mutex, lock, watch};
@@ -24,6 +26,27 @@ pub struct Registration {
     state: Arc<ListenerState>,
 }
 
+/// Numbers of one handler, or of one stream of changes.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct HandlerStats {
+    /// The name given to the handlers, or a generated one; `stream` of a stream.
+    pub name: String,
+    /// It has received all initial objects. A stream never says so.
+    pub has_synced: bool,
+    /// Batches that wait for delivery.
+    pub lag: u64,
+    /// Changes delivered to handlers; a stream does not count them.
+    pub heard: u64,
+    /// Calls that ended in a panic.
+    pub panics: u64,
+    /// Times that it fell behind the kept changes, and received a diff instead.
+    pub times_behind: u64,
+    /// From the publication of a change in the cache until the handler is done with it, sampled: one
+    /// publication at a time. First lists are left out.
+    pub latency: Histogram,
+}
+
 /// The state that the task, the registration and the informer share.
 #[derive(Debug)]
 pub(crate) struct ListenerState {
@@ -34,6 +57,8 @@ pub(crate) struct ListenerState {
     pub(super) heard: AtomicU64,
     pub(super) panics: AtomicU64,
     times_behind: AtomicU64,
+    // Empty until something is measured: most listeners of a test never are.
+    latency: Mutex<Option<Histogram>>,
     pub(super) remove: CancellationToken,
     pub(super) drain: CancellationToken,
     pub(super) ended: CancellationToken,
@@ -51,6 +76,11 @@ pub(super) struct Place {
 impl Place {
     pub(super) fn reach(&self, position: u64) {
         self.position.store(position, Ordering::Relaxed);
+    }
+
+    /// The position after everything that was handed out.
+    pub(super) fn position(&self) -> u64 {
+        self.position.load(Ordering::Relaxed)
     }
 
     fn waiting(&self) -> u64 {
@@ -78,6 +108,7 @@ impl ListenerState {
             heard: AtomicU64::new(0),
             panics: AtomicU64::new(0),
             times_behind: AtomicU64::new(0),
+            latency: Mutex::default(),
             remove: CancellationToken::new(),
             drain: CancellationToken::new(),
             ended: CancellationToken::new(),
@@ -116,6 +147,24 @@ impl ListenerState {
     /// Records how often the listener fell behind.
     pub(crate) fn measure(&self, times_behind: u64) {
         self.times_behind.fetch_max(times_behind, Ordering::Relaxed);
+    }
+
+    /// Records the time from the publication of a change until it was handled.
+    pub(super) fn took(&self, latency: Duration) {
+        lock(&self.latency).get_or_insert_default().record(latency);
+    }
+
+    /// The numbers of the listener.
+    pub(crate) fn stats(&self) -> HandlerStats {
+        HandlerStats {
+            name: self.name.clone(),
+            has_synced: *self.synced.borrow(),
+            lag: self.lag(),
+            heard: self.heard.load(Ordering::Relaxed),
+            panics: self.panics.load(Ordering::Relaxed),
+            times_behind: self.times_behind(),
+            latency: lock(&self.latency).clone().unwrap_or_default(),
+        }
     }
 
     /// Until the guard is dropped, callbacks run on this thread.

@@ -20,6 +20,7 @@ use futures::future::select_all;
 use kinform_api::mutant;
 use kinform_core::informer::delivery::{Changes, Next};
 
+use super::cursor::Stopwatch;
 use super::registration::{ListenerState, Place};
 use super::{Command, Core, Cores, Cursor};
 use crate::sync::watch;
@@ -41,6 +42,7 @@ struct NamespaceCursor {
     member: u64,
     cursor: Cursor,
     place: Arc<Place>,
+    stopwatch: Stopwatch,
     is_leaving: bool,
 }
 
@@ -93,11 +95,29 @@ impl Subscription {
 
     /// The next piece. The call acknowledges all earlier pieces.
     pub(crate) fn next(&mut self) -> Option<Piece> {
+        self.measure();
         let piece = self.take();
         for position in &self.cursors {
             position.place.reach(position.cursor.delivery.position());
         }
         piece
+    }
+
+    /// Measures the time that the pieces handed out before took, from their publication on. Those of
+    /// a first list are left out.
+    fn measure(&mut self) {
+        for position in &mut self.cursors {
+            let last = position.cursor.progress.borrow().stamp;
+            if !position.cursor.delivery.has_synced() {
+                position.stopwatch = Stopwatch::after(last);
+                continue;
+            }
+            let handled = position.place.position();
+            if let Some(published) = position.stopwatch.handled(handled, last) {
+                let now = position.cursor.core.env.now();
+                self.state.took(now.since(published));
+            }
+        }
     }
 
     fn take(&mut self) -> Option<Piece> {
@@ -208,6 +228,7 @@ impl Subscription {
             self.cursors.push(NamespaceCursor {
                 member: member.id,
                 cursor,
+                stopwatch: Stopwatch::default(),
                 place: self.state.add_place(reader, position),
                 is_leaving: false,
             });

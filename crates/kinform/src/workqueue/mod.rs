@@ -32,6 +32,7 @@ use kinform_api::mutant;
 use kinform_core::causes::{Cause, Causes};
 use kinform_core::queue::{
     AddOutcome, Fairness, Limiter, Next, Priority, Queue, QueueStats, Running, Ticket, Verdict,
+    Waiting,
 };
 use kinform_core::time::Instant;
 
@@ -237,6 +238,33 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
     #[must_use]
     pub fn stats(&self) -> QueueStats {
         self.lock().queue.stats(self.0.env.now())
+    }
+
+    /// The clock of the queue.
+    pub(crate) fn env(&self) -> Env {
+        self.0.env.clone()
+    }
+
+    /// The keys that wait for a worker, the oldest first, then those that wait for their time. At most
+    /// `limit`.
+    ///
+    /// # Complexity
+    /// A pass over the keys in flight, under the lock: for people who look, not for each add.
+    #[must_use]
+    pub fn waiting(&self, limit: usize) -> Vec<Waiting<K>> {
+        self.lock().queue.waiting(limit, self.0.env.now())
+    }
+
+    /// The same, of one key; `None` if it does not wait.
+    #[must_use]
+    pub fn waiting_for(&self, key: &K) -> Option<Waiting<K>> {
+        self.lock().queue.waiting_for(key, self.0.env.now())
+    }
+
+    /// The keys that workers have, the longest held first.
+    #[must_use]
+    pub fn running(&self) -> Vec<Running<K>> {
+        self.lock().queue.running(self.0.env.now())
     }
 
     /// Waits for a key. Resolves to `None` once the queue is shut down and every key was handed

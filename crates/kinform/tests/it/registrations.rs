@@ -388,3 +388,36 @@ async fn a_panic_in_an_index_or_a_transform_touches_that_object_only() {
     assert_eq!(by.get("last").len(), 1);
     factory.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn each_handler_tells_how_long_its_changes_took() {
+    let (factory, mut script) = factory();
+    let pods = factory.informer::<Pod>();
+    let heard = Heard::default();
+    pods.add_handler(slow(&heard).named("slow")).unwrap();
+    pods.add_handler(heard.handlers().named("quick")).unwrap();
+    factory.start().unwrap();
+    let watch = first_list(&mut script, &[pod("a", 1, "n1")], 5).await;
+    tokio::time::sleep(10 * SECOND).await;
+    for version in 6..9 {
+        watch.event("MODIFIED", &pod("a", version, "n1"));
+        settle().await;
+    }
+    tokio::time::sleep(20 * SECOND).await;
+    let mut told = pods.handlers();
+    told.sort_by(|a, b| a.name.cmp(&b.name));
+    let [quick, slow] = &told[..] else {
+        panic!("two handlers: {told:?}");
+    };
+    assert_eq!((&*quick.name, &*slow.name), ("quick", "slow"));
+    assert_eq!((quick.heard, slow.heard), (4, 4));
+    assert!(quick.has_synced && slow.has_synced);
+    // Samples: the quick one is done at once each time; the slow one was still at work.
+    assert_eq!(quick.latency.count(), 3);
+    assert!(quick.latency.max() < SECOND / 10);
+    assert!(slow.latency.max() >= 5 * SECOND, "{:?}", slow.latency);
+    assert!(slow.latency.max() <= 15 * SECOND, "{:?}", slow.latency);
+    let age = pods.stats().watch_age.unwrap();
+    assert!(age >= 30 * SECOND, "{age:?}");
+    factory.shutdown().await;
+}

@@ -1,7 +1,8 @@
-//! Access to the metrics over HTTPS: the API server decides.
+//! Access to metrics and inspector: the API server decides.
 //!
 //! ```text
 //! Authorization: Bearer .. → TokenReview → user → SubjectAccessReview (verb, path) → 200 | 401 | 403
+//!                                          user → SubjectAccessReview (list, resource) → names
 //! ```
 //!
 //! Verdicts are cached for a short time, keyed by a digest of the token: the token itself is neither
@@ -11,15 +12,19 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::header::AUTHORIZATION;
 use http::{Request, StatusCode};
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
+#[cfg(feature = "inspect")]
+use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use k8s_openapi::api::authorization::v1::{
     NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
 };
+#[cfg(feature = "inspect")]
+use kinform::GroupVersionResource;
 use kube_client::Client;
 use kube_client::api::{Api, PostParams};
 use serde::Serialize;
@@ -52,11 +57,11 @@ type Question = ([u64; 2], String, String);
 
 #[derive(Clone, Debug)]
 struct Verdict {
-    outcome: Result<(), Refusal>,
+    outcome: Result<Arc<UserInfo>, Refusal>,
     until: Instant,
 }
 
-/// The reply to a caller that may not read the metrics.
+/// The reply to a caller that may not read this.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
@@ -83,7 +88,16 @@ impl Access {
     ///
     /// # Errors
     /// The reply to the caller.
+    #[cfg(feature = "metrics")]
     pub(crate) async fn check<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
+        self.caller(request).await.map(drop)
+    }
+
+    /// The same; returns the caller.
+    ///
+    /// # Errors
+    /// The reply to the caller.
+    pub(crate) async fn caller<B>(&self, request: &Request<B>) -> Result<Arc<UserInfo>, Refusal> {
         let unauthorized = || Refusal::new(StatusCode::UNAUTHORIZED, "Unauthorized\n");
         let token = bearer(request).ok_or_else(unauthorized)?;
         if token.len() > MAX_TOKEN {
@@ -99,10 +113,14 @@ impl Access {
         let (_, verb, path) = &question;
         let outcome = match self.authenticate(token).await? {
             None => Err(unauthorized()),
-            Some(user) => self.authorize(user, verb, path).await?,
+            Some(user) => {
+                let user = Arc::new(user);
+                let allowed = self.authorize(&user, verb, path).await?;
+                allowed.map(|()| user)
+            }
         };
         let holds = match outcome {
-            Ok(()) => ALLOWED_FOR,
+            Ok(_) => ALLOWED_FOR,
             Err(_) => DENIED_FOR,
         };
         let verdict = Verdict {
@@ -117,7 +135,7 @@ impl Access {
         outcome
     }
 
-    fn known(&self, question: &Question) -> Option<Result<(), Refusal>> {
+    fn known(&self, question: &Question) -> Option<Result<Arc<UserInfo>, Refusal>> {
         let mut verdicts = self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
         let verdict = verdicts.get(question)?;
         if verdict.until <= Instant::now() {
@@ -142,31 +160,57 @@ impl Access {
 
     async fn authorize(
         &self,
-        user: UserInfo,
+        user: &UserInfo,
         verb: &str,
         path: &str,
     ) -> Result<Result<(), Refusal>, Refusal> {
         let name = user.username.clone().unwrap_or_default();
-        let review = SubjectAccessReview {
-            spec: SubjectAccessReviewSpec {
-                user: user.username,
-                groups: user.groups,
-                uid: user.uid,
-                extra: user.extra,
-                non_resource_attributes: Some(NonResourceAttributes {
-                    path: Some(path.to_owned()),
-                    verb: Some(verb.to_owned()),
-                }),
-                ..SubjectAccessReviewSpec::default()
-            },
-            ..SubjectAccessReview::default()
+        let spec = SubjectAccessReviewSpec {
+            non_resource_attributes: Some(NonResourceAttributes {
+                path: Some(path.to_owned()),
+                verb: Some(verb.to_owned()),
+            }),
+            ..of(user)
         };
-        let status = self.review(&review).await?.status;
-        if status.is_some_and(|status| status.allowed) {
+        if self.allows(spec).await? {
             return Ok(Ok(()));
         }
         let message = format!("Authorization denied for user {name}\n");
         Ok(Err(Refusal::new(StatusCode::FORBIDDEN, message)))
+    }
+
+    /// Returns whether a user may list a resource: in a namespace, or everywhere. Not cached here.
+    ///
+    /// # Errors
+    /// The review failed.
+    #[cfg(feature = "inspect")]
+    pub(crate) async fn may_list(
+        &self,
+        user: &UserInfo,
+        resource: &GroupVersionResource,
+        namespace: Option<&str>,
+    ) -> Result<bool, Refusal> {
+        let spec = SubjectAccessReviewSpec {
+            resource_attributes: Some(ResourceAttributes {
+                verb: Some("list".to_owned()),
+                group: Some(resource.group.clone()),
+                version: Some(resource.version.clone()),
+                resource: Some(resource.resource.clone()),
+                namespace: namespace.map(str::to_owned),
+                ..ResourceAttributes::default()
+            }),
+            ..of(user)
+        };
+        self.allows(spec).await
+    }
+
+    async fn allows(&self, spec: SubjectAccessReviewSpec) -> Result<bool, Refusal> {
+        let review = SubjectAccessReview {
+            spec,
+            ..SubjectAccessReview::default()
+        };
+        let status = self.review(&review).await?.status;
+        Ok(status.is_some_and(|status| status.allowed))
     }
 
     /// Creates a review, with retries.
@@ -194,7 +238,7 @@ impl Access {
             api.create(&params, review).await
         };
         let failed = |cause: &str| {
-            tracing::warn!("cannot review a caller of the metrics: {cause}");
+            tracing::warn!("cannot review a caller: {cause}");
             Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the review failed\n")
         };
         match tokio::time::timeout(REVIEW_TIME, tries).await {
@@ -205,8 +249,19 @@ impl Access {
     }
 }
 
+/// A review's subject.
+fn of(user: &UserInfo) -> SubjectAccessReviewSpec {
+    SubjectAccessReviewSpec {
+        user: user.username.clone(),
+        groups: user.groups.clone(),
+        uid: user.uid.clone(),
+        extra: user.extra.clone(),
+        ..SubjectAccessReviewSpec::default()
+    }
+}
+
 /// The token of a request.
-fn bearer<B>(request: &Request<B>) -> Option<&str> {
+pub(crate) fn bearer<B>(request: &Request<B>) -> Option<&str> {
     let header = request.headers().get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = header.split_once(' ')?;
     let token = token.trim();
