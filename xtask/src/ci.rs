@@ -36,8 +36,9 @@ mod tests {
         let steps = [
             "cargo test --workspace --locked",
             "cargo xtask contract",
-            "cargo xtask mutants --tenth",
+            "cargo xtask mutants --twentieth",
             "cargo xtask schedules",
+            "cargo xtask simulate --seeds 1000",
             "cargo xtask soak --for 2m --profile dev",
             "cargo xtask e2e --may-skip \"${KINFORM_CI_MAY_SKIP:-}\"",
             "cargo fmt --all --check",

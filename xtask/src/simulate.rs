@@ -15,7 +15,7 @@ use std::process::{Command, ExitCode};
 
 use clap::Args;
 
-/// What to play.
+/// The scripts to play.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Arguments {

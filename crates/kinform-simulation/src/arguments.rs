@@ -6,14 +6,14 @@
 
 use std::path::PathBuf;
 
-/// What to play.
+/// The scripts to play.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arguments {
     /// This many seeds, from the first on, on this many threads.
     Seeds {
         /// The first seed.
         first: u64,
-        /// How many.
+        /// The number of seeds.
         seeds: u64,
         /// The threads; as many as processors without it.
         threads: Option<usize>,

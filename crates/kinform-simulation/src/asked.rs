@@ -1,4 +1,4 @@
-//! What a request is about: enough to choose traps by it.
+//! The meaning of a request: enough to choose traps by it.
 //!
 //! ```text
 //! method + path + query ─▶ Asked { is it a watch, a write, about a lease? }
@@ -7,7 +7,7 @@
 use http::Method;
 use http::request::Parts;
 
-/// What a request is about.
+/// The meaning of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) is_watch: bool,

@@ -16,7 +16,7 @@ use http_body_util::{BodyExt, StreamBody};
 use kinform_testkit::ReplyBody;
 use tokio::sync::watch;
 
-use crate::network::{Line, reset};
+use crate::line::{Line, reset};
 
 /// The time from one byte to the next of a body that trickles.
 const TRICKLE: Duration = Duration::from_secs(1);

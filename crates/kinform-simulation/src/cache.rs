@@ -78,7 +78,7 @@ impl Cache {
         }
     }
 
-    /// What must hold at any time.
+    /// Checks what must hold at any time.
     pub(crate) fn look(&mut self, shared: &Shared) {
         let snapshot = self.informer.snapshot();
         let history = shared.history();
@@ -103,7 +103,7 @@ impl Cache {
         }
         let namespaces = self.informer.namespaces();
         let parts: Vec<String> = match self.scope {
-            Scope::Named => namespaces.clone(),
+            Scope::Named => namespaces,
             _ => vec![String::new()],
         };
         for (part, version) in parts.iter().zip(snapshot.versions()) {

@@ -17,7 +17,7 @@ use crate::shrink::Failing;
 /// One run in this many is made twice.
 const TWICE: u64 = 100;
 
-/// What many runs were.
+/// The sums of many runs.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// The runs.
@@ -32,7 +32,7 @@ pub struct Summary {
     pub events: u64,
     /// The virtual time of all runs.
     pub lasted: Duration,
-    /// Which faults met which states.
+    /// The faults and the states that they met.
     pub reach: Reach,
     /// The failing script of the lowest seed that was found.
     pub failing: Option<Failing>,

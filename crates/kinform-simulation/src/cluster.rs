@@ -22,7 +22,7 @@ use crate::script::{Change, Verb};
 
 /// BOUND: the events that the servers remember.
 const HISTORY: usize = 20_000;
-/// The revisions that a backup leaves free, so that a storage that goes back is told by its version.
+/// The revisions that a backup leaves free, so that a storage that goes back has versions far below those before.
 const AHEAD: u64 = 1_000;
 
 /// The account of the processes.
@@ -33,7 +33,7 @@ pub(crate) const LEASE: &str = "simulated";
 /// Two API servers over one storage.
 pub(crate) struct Cluster {
     servers: [Option<Server>; 2],
-    /// What a server left that is down.
+    /// The states of servers that are down.
     left: [Option<Stopped>; 2],
     backup: Option<Backup>,
     store: Arc<Store>,
@@ -117,7 +117,7 @@ impl Cluster {
         Some(self.server(number)?.service_as(User::new(ACCOUNT)))
     }
 
-    /// Whether both are up.
+    /// Returns whether both are up.
     pub(crate) fn is_up(&self) -> bool {
         self.servers.iter().all(Option::is_some)
     }
@@ -173,7 +173,7 @@ impl Cluster {
         self.backup = Some(Backup { state, revision });
     }
 
-    /// Whether there is a backup.
+    /// Returns whether there is a backup.
     pub(crate) fn has_backup(&self) -> bool {
         self.backup.is_some()
     }

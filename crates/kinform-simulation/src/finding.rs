@@ -7,7 +7,7 @@
 use std::fmt;
 use std::time::Duration;
 
-/// What kinform promises, by the numbers of docs/reliability.md.
+/// The promises of kinform, by the numbers of docs/reliability.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Invariant {
     /// Caches converge, by bytes.
@@ -24,7 +24,7 @@ pub enum Invariant {
     I6,
     /// A snapshot is the state at its version.
     I7,
-    /// An update is told by the version of the wire.
+    /// The version of the wire decides what is an update.
     I8,
     /// A resync changes nothing.
     I9,
@@ -77,7 +77,7 @@ pub struct Finding {
     pub invariant: Invariant,
     /// The time in the run.
     pub at: Duration,
-    /// What was seen, in one paragraph.
+    /// The observation, in one paragraph.
     pub what: String,
 }
 

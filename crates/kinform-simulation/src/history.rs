@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 use kinform_apiserver::{ShelfEvent, Store, Stored};
 
+use crate::settings::{COPIED, FINALIZER};
+
 /// A version of an object, with what is asked about it.
 #[derive(Clone, Debug)]
 pub(crate) struct Version {
@@ -44,12 +46,12 @@ impl Fact {
             stored: Arc::clone(stored),
             uid: stored.uid().to_owned(),
             tier: text(&metadata["labels"]["tier"]),
-            number: text(&value["data"]["number"]).or_else(|| annotation("copied")),
+            number: text(&value["data"]["number"]).or_else(|| annotation(COPIED)),
             owner: text(&metadata["ownerReferences"][0]["uid"]),
             term: annotation(kinform_operator::leader::TERM_ANNOTATION),
             has_finalizer: metadata["finalizers"]
                 .as_array()
-                .is_some_and(|all| all.iter().any(|one| one == crate::work::FINALIZER)),
+                .is_some_and(|all| all.iter().any(|one| one == FINALIZER)),
             is_terminating: !metadata["deletionTimestamp"].is_null(),
         })
     }
@@ -195,7 +197,7 @@ impl History {
         })
     }
 
-    /// Whether the object of a key was removed after a revision.
+    /// Returns whether the object of a key was removed after a revision.
     pub(crate) fn is_removed_after(&self, shelf: &str, key: &str, revision: u64) -> bool {
         (0..self.epochs.len()).any(|epoch| {
             let versions = self.keys(epoch, shelf).and_then(|keys| keys.get(key));

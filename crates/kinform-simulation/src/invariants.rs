@@ -1,4 +1,4 @@
-//! What must hold at any time of a run, beside what listeners and reconciles check themselves.
+//! The promises that are looked at after each step, beside those that listeners and reconciles check.
 //!
 //! ```text
 //! after each step: leaders, commits (terms, children, finalizers), caches, honest states ─▶ findings

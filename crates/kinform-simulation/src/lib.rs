@@ -12,9 +12,9 @@
 //! | `script`, `settings`, `generate` | the steps of a run, as a file has them; the script of a seed |
 //! | `run`, `troubles`, `settle` | a run: steps at their times, faults that begin and end, the end |
 //! | `cluster`, `history` | two API servers over one storage, its backup; everything that was committed |
-//! | `network`, `asked`, `body` | the way of one process to the servers, and what goes wrong on it |
+//! | `network`, `line`, `asked`, `body` | the way of one process to the servers, and what goes wrong on it |
 //! | `replica`, `cache`, `work` | a process: operator, informers, handlers, reconciles |
-//! | `listener`, `invariants` | what must hold of notifications, caches, leaders and reconciles |
+//! | `listener`, `invariants` | the promises about notifications, caches, leaders and reconciles |
 //! | `reach` | which faults met which states |
 //! | `shrink`, `campaign`, `arguments` | fewer steps that still fail; many seeds; the command line |
 //!
@@ -34,6 +34,7 @@ pub mod finding;
 pub mod generate;
 mod history;
 mod invariants;
+mod line;
 mod listener;
 mod network;
 pub mod reach;

@@ -15,7 +15,7 @@ use crate::finding::Invariant;
 use crate::network::Wire;
 use crate::shared::{Shared, lock};
 
-/// How a listener treats its calls.
+/// The manner in which a listener treats its calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
     /// It returns at once.

@@ -22,7 +22,7 @@ const SHRINK: Duration = Duration::from_secs(55);
 /// Runs in which each fault must have met each state.
 const ENOUGH: u64 = 10_000;
 /// BOUND: the lines of a trace that are printed.
-const LINES: usize = 600;
+const LINES: usize = 40;
 
 #[expect(
     clippy::print_stdout,
@@ -122,7 +122,7 @@ fn replay(script: &Script) -> Result<String, String> {
     let outcome = play(script, Keep::Lines);
     match &outcome.finding {
         None => Ok(ended(&outcome)),
-        Some(finding) => Err(format!("{}\n{finding}", last_lines(&outcome))),
+        Some(finding) => Err(format!("{}\n{finding}", last_lines(script.seed, &outcome))),
     }
 }
 
@@ -141,12 +141,18 @@ fn ended(outcome: &Outcome) -> String {
     )
 }
 
-fn last_lines(outcome: &Outcome) -> String {
+/// The end of a trace; all of it is in a file.
+fn last_lines(seed: u64, outcome: &Outcome) -> String {
     let lines = &outcome.lines;
+    let file = format!("simulate-{seed}.trace");
     let from = lines.len().saturating_sub(LINES);
     let mut text = String::new();
     if from > 0 {
-        let _ = writeln!(text, "({from} lines before)");
+        let place = match std::fs::write(&file, lines.join("\n")) {
+            Ok(()) => format!("{from} lines before, in {file}"),
+            Err(error) => format!("{from} lines before; {file}: {error}"),
+        };
+        let _ = writeln!(text, "({place})");
     }
     text + &lines[from..].join("\n")
 }
@@ -167,7 +173,7 @@ fn told(failing: Failing) -> String {
     };
     format!(
         "{}\n\n{}\n\nseed {seed}: cargo xtask simulate --seed {seed}\n{} of its {before} steps are enough ({:?}):\n{}\n{written}",
-        last_lines(&outcome),
+        last_lines(seed, &outcome),
         short.finding,
         steps.len(),
         short.script.settings,

@@ -31,50 +31,16 @@ use tokio::time::Instant;
 
 use crate::asked::Asked;
 use crate::body::through;
+use crate::line::{Line, reset};
 use crate::script::{Net, On, Trap};
 use crate::shared::{Life, Order, Shared, lock};
 
-/// Requests a second of a process, and those that it may send at once: as kinform's clients.
-const RATE: u32 = 50;
-const BURST: u32 = 100;
 /// BOUND: the time after which an HTTP client gives a request up that is no watch.
 const REQUEST_LIMIT: Duration = Duration::from_secs(60);
 
 /// The way of one life of a process. Clones are the same way.
 #[derive(Clone, Debug)]
 pub(crate) struct Wire(Arc<Line>);
-
-/// The state of a wire.
-#[derive(Debug)]
-pub(crate) struct Line {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) life: Life,
-    reads: Link,
-    writes: Link,
-    /// Reads of the informers that are audited, if there are any.
-    audited: Link,
-    /// A server forgot to tell something: caches are wrong until their next audit.
-    is_lied_to: AtomicBool,
-    /// The process stands still.
-    pub(crate) frozen: watch::Sender<bool>,
-    /// Answers do not arrive.
-    pub(crate) one_way: watch::Sender<bool>,
-    pub(crate) trickles: watch::Sender<bool>,
-    /// The longest delay of a request and of an answer, in milliseconds.
-    slow: AtomicU64,
-    /// The number of cuts: a connection of an earlier number is broken.
-    pub(crate) cuts: watch::Sender<u64>,
-    connections: AtomicU64,
-    /// Connections below this number are dead, without a sign.
-    pub(crate) dead_below: watch::Sender<u64>,
-    traps: Mutex<Vec<(On, Trap)>>,
-    /// The time at which the requests so far would have been sent, evenly.
-    sent: Mutex<Instant>,
-    /// The time since which nothing comes through.
-    dark_since: Mutex<Option<Instant>>,
-    /// The storage's own servers, for what the process has sent and no longer owns.
-    pub(crate) late: Mutex<Service>,
-}
 
 impl Wire {
     /// The way of this life: reads to the first of these servers, writes to the second.
@@ -118,7 +84,7 @@ impl Wire {
         Client::new(service, "default")
     }
 
-    /// Whether a server forgot to tell this process something.
+    /// Returns whether a server forgot to tell this process something.
     pub(crate) fn is_lied_to(&self) -> bool {
         self.0.is_lied_to.load(Ordering::Relaxed)
     }
@@ -283,11 +249,6 @@ impl Wire {
 }
 
 impl Line {
-    pub(crate) async fn moving(&self) {
-        // The sender is here.
-        let _ = self.frozen.subscribe().wait_for(|frozen| !*frozen).await;
-    }
-
     async fn send(
         self: Arc<Self>,
         (asked, reads): (Asked, Link),
@@ -377,46 +338,6 @@ impl Line {
         let reply = reply.map_err(io::Error::other)?;
         Ok(reply.map(once))
     }
-
-    /// Waits for ever on a connection that is dead.
-    pub(crate) async fn alive(&self, connection: u64) {
-        if *self.dead_below.borrow() > connection {
-            std::future::pending().await
-        }
-    }
-
-    /// Waits while answers do not arrive.
-    pub(crate) async fn heard(&self, connection: u64) {
-        let _ = self.one_way.subscribe().wait_for(|one_way| !*one_way).await;
-        self.moving().await;
-        self.alive(connection).await;
-    }
-
-    async fn delay(&self) {
-        let most = self.slow.load(Ordering::Relaxed);
-        if most > 0 {
-            let millis = self.shared.below(most);
-            tokio::time::sleep(Duration::from_millis(millis)).await;
-        }
-    }
-
-    async fn throttle(&self) {
-        let now = Instant::now();
-        let each = Duration::from_secs(1) / RATE;
-        let at = {
-            let mut sent = lock(&self.sent);
-            *sent = (*sent).max(now) + each;
-            *sent
-        };
-        let free = now + each * BURST;
-        if at > free {
-            tokio::time::sleep(at - free).await;
-        }
-    }
-}
-
-pub(crate) fn reset() -> io::Error {
-    io::ErrorKind::ConnectionReset.into()
 }
 
 fn once(body: Bytes) -> ReplyBody {

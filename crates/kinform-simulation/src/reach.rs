@@ -1,4 +1,4 @@
-//! Which faults met which states: a fault that only ever meets an idle process proves little.
+//! The faults and the states that they met: a fault that only ever meets an idle process proves little.
 //!
 //! ```text
 //! fault begins ─▶ (fault, state of the process) ─▶ counters of all runs ─▶ pairs never reached

@@ -28,7 +28,7 @@ pub use crate::trace::Keep;
 /// One look at the caches in this many steps.
 const LOOK: u64 = 3;
 
-/// What a run was.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The first promise that broke.
@@ -37,7 +37,7 @@ pub struct Outcome {
     pub hash: u64,
     /// The events of the trace.
     pub events: u64,
-    /// Which faults met which states.
+    /// The faults and the states that they met.
     pub reach: Reach,
     /// The writes of users that were done.
     pub writes: u64,
@@ -87,7 +87,7 @@ pub(crate) struct Run<'a> {
     pub(crate) base_tasks: usize,
 }
 
-/// Whether the runtime's own choices are the script's, too: then a script is one run.
+/// True if the runtime's own choices are the script's, too: then a script is one run.
 pub const IS_EXACT: bool = cfg!(tokio_unstable);
 
 /// Plays a script on a runtime of its own.
@@ -166,7 +166,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether no promise has broken.
+    /// Returns whether no promise has broken.
     pub(crate) fn is_whole(&self) -> bool {
         self.shared.first_finding().is_none()
     }

@@ -24,7 +24,7 @@ pub struct Script {
     pub version: u32,
     /// The seed of everything that a step does not say.
     pub seed: u64,
-    /// How the processes are made.
+    /// The settings of the processes.
     pub settings: Settings,
     /// The steps, in the order of their times.
     pub steps: Vec<Step>,
@@ -36,11 +36,11 @@ pub struct Script {
 pub struct Step {
     /// Milliseconds from the start of the run.
     pub at: u64,
-    /// What happens.
+    /// The event.
     pub act: Act,
 }
 
-/// What happens in a step.
+/// The event of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Act {
@@ -108,7 +108,7 @@ pub enum On {
     Lease,
 }
 
-/// What happens at a write.
+/// The event at a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Trap {

@@ -6,6 +6,11 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The finalizer of the controller.
+pub(crate) const FINALIZER: &str = "simulated.kinform.dev/cleanup";
+/// The annotation of a copy with the number of its config map.
+pub(crate) const COPIED: &str = "copied";
+
 /// The settings of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -16,7 +21,7 @@ pub struct Settings {
     pub fencing: Fence,
     /// The way in which a reconcile makes its child.
     pub style: Style,
-    /// Whether the controller keeps a finalizer.
+    /// The controller keeps a finalizer.
     pub finalizer: bool,
     /// The processes.
     pub replicas: Vec<Replica>,

@@ -101,7 +101,7 @@ impl Run<'_> {
         }
     }
 
-    /// What does not agree yet.
+    /// The first thing that does not agree yet.
     fn behind(&self) -> Option<(Invariant, String)> {
         let missing = self
             .replicas

@@ -1,4 +1,4 @@
-//! What all parts of a run share: the trace, the history, the dice, the findings.
+//! The state that all parts of a run share: the trace, the history, the dice, the findings.
 //!
 //! ```text
 //! wires, listeners, reconciles ─▶ Shared { trace, history, dice, findings, leaders } ─▶ Run
@@ -31,14 +31,14 @@ const MOST_FINDINGS: usize = 20;
 /// The longest delay of a hop.
 const DELAY_MICROS: u64 = 4_000;
 
-/// What a part of a run asks of the run.
+/// A request of a part to the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     /// Kill this process.
     Kill(Life),
 }
 
-/// What all parts of a run share.
+/// The state that all parts of a run share.
 pub(crate) struct Shared {
     pub(crate) start: Instant,
     trace: Mutex<Trace>,
@@ -53,7 +53,7 @@ pub(crate) struct Shared {
     pub(crate) busy: Mutex<BTreeMap<ObjectKey, Life>>,
     /// The uids whose cleanup is done.
     pub(crate) cleaned: Mutex<BTreeSet<String>>,
-    /// Whether handlers and reconciles fail now and then.
+    /// Handlers and reconciles fail now and then.
     is_rough: AtomicBool,
     pub(crate) requests: AtomicU64,
     pub(crate) reconciles: AtomicU64,

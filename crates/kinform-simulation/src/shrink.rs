@@ -18,7 +18,7 @@ use crate::script::{Act, Script, Step};
 pub struct Failing {
     /// The script.
     pub script: Script,
-    /// What it breaks.
+    /// The promise that it breaks.
     pub finding: Finding,
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct Trace {
     events: u64,
 }
 
-/// Whether the lines of a trace are kept.
+/// The part of a trace that is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     /// Only their hash.

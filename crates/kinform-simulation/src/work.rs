@@ -22,13 +22,9 @@ use serde_json::json;
 use crate::finding::Invariant;
 use crate::history::SECRETS;
 use crate::network::Wire;
-use crate::settings::Style;
+use crate::settings::{COPIED, FINALIZER, Style};
 use crate::shared::{Life, Shared, lock};
 
-/// The finalizer of the controller.
-pub(crate) const FINALIZER: &str = "simulated.kinform.dev/cleanup";
-/// The annotation of a copy with the number of its config map.
-pub(crate) const COPIED: &str = "copied";
 /// The label of a copy with the uid of its config map.
 const OF: &str = "of";
 /// The time after which a reconcile is dropped.
@@ -38,7 +34,7 @@ pub(crate) const AGAIN: Duration = Duration::from_secs(45);
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// What the reconcile function of one life knows.
+/// The state of the reconcile function of one life.
 pub(crate) struct Work {
     shared: Arc<Shared>,
     wire: Wire,

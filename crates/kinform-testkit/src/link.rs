@@ -44,7 +44,7 @@ struct Inner {
     tampering: Mutex<VecDeque<Tamper>>,
 }
 
-/// What a wrong server does to events of a watch.
+/// Tampering of a wrong server with events of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tamper {
     /// The next piece that a watch sends is lost: an event, or those that were ready together.

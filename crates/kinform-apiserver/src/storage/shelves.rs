@@ -123,7 +123,7 @@ impl Shelves {
         }
     }
 
-    /// What readers see, as shelves of their own: at the durable mark, without history.
+    /// The objects that readers see, as shelves of their own: at the durable mark, without history.
     pub(super) fn copy(&self) -> Self {
         let shelf = |state: &ShelfState| ShelfState {
             name: state.name.clone(),
