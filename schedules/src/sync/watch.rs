@@ -114,6 +114,12 @@ impl<T> Drop for Sender<T> {
 }
 
 impl<T> Receiver<T> {
+    /// The value now, which does not count as seen.
+    #[must_use]
+    pub fn borrow(&self) -> Ref<'_, T> {
+        self.shared.borrow()
+    }
+
     /// The value now, which counts as seen.
     pub fn borrow_and_update(&mut self) -> Ref<'_, T> {
         let value = self.shared.borrow();
