@@ -49,7 +49,7 @@ pub(crate) struct Line {
     pub(crate) sent: Mutex<Instant>,
     /// The time since which nothing comes through.
     pub(crate) dark_since: Mutex<Option<Instant>>,
-    /// The storage's own servers, for what the process has sent and no longer owns.
+    /// The server that a write reaches which is on its way by itself.
     pub(crate) late: Mutex<Service>,
 }
 

@@ -93,6 +93,12 @@ impl Wire {
         [&self.0.reads, &self.0.writes, &self.0.audited]
     }
 
+    /// Does this to each link that reads.
+    fn reading(&self, change: impl Fn(&Link)) {
+        change(&self.0.reads);
+        change(&self.0.audited);
+    }
+
     /// A trap for the next write of this kind.
     pub(crate) fn trap(&self, on: On, what: Trap) {
         lock(&self.0.traps).push((on, what));
@@ -123,10 +129,7 @@ impl Wire {
     /// A server is gone.
     pub(crate) fn lose_server(&self, is_reading: bool) {
         match is_reading {
-            true => {
-                self.0.reads.disconnect();
-                self.0.audited.disconnect();
-            }
+            true => self.reading(Link::disconnect),
             false => self.0.writes.disconnect(),
         }
         self.0.cuts.send_modify(|cuts| *cuts += 1);
@@ -135,8 +138,7 @@ impl Wire {
     /// Servers are there.
     pub(crate) fn connect(&self, reads: Option<Service>, writes: Option<Service>) {
         if let Some(reads) = reads {
-            self.0.audited.connect(reads.clone());
-            self.0.reads.connect(reads);
+            self.reading(|link| link.connect(reads.clone()));
         }
         if let Some(writes) = writes {
             *lock(&self.0.late) = writes.clone();
@@ -166,7 +168,7 @@ impl Wire {
     pub(crate) fn begin(&self, what: Net) {
         match what {
             Net::Cut => self.cut(),
-            Net::CutAfter(bytes) => self.0.reads.cut_after(bytes),
+            Net::CutAfter(bytes) => self.reading(|link| link.cut_after(bytes)),
             Net::Refuse => {
                 self.set(ProxyMode::Refuse);
                 self.cut();
@@ -186,7 +188,7 @@ impl Wire {
             }
             Net::Trickle => drop(self.0.trickles.send_replace(true)),
             Net::Slow(millis) => self.0.slow.store(millis, Ordering::Relaxed),
-            Net::Duplicate => self.0.reads.tamper(Tamper::Duplicate),
+            Net::Duplicate => self.reading(|link| link.tamper(Tamper::Duplicate)),
             Net::Drop => {
                 self.0.is_lied_to.store(true, Ordering::Relaxed);
                 self.0.audited.tamper(Tamper::Drop);
@@ -256,7 +258,14 @@ impl Line {
     ) -> io::Result<Response<ReplyBody>> {
         let shared = Arc::clone(&self.shared);
         let connection = self.connections.fetch_add(1, Ordering::Relaxed);
-        let (path, method) = (request.uri().path().to_owned(), request.method().clone());
+        let method = request.method().clone();
+        let mut path = request.uri().path().to_owned();
+        // An event is named after the time of day, which is another one in each run.
+        if asked.is_event
+            && let Some((all, _)) = path.split_once("/events/")
+        {
+            path = format!("{all}/events/..");
+        }
         let process = self.life.0;
         shared.hop().await;
         self.moving().await;
@@ -344,15 +353,20 @@ fn once(body: Bytes) -> ReplyBody {
     StreamBody::new(futures::stream::iter([Ok(Frame::data(body))]).boxed())
 }
 
-fn refusal(code: u16) -> Response<ReplyBody> {
-    let status = match code {
+/// The status of a server that refuses a request with this code.
+pub(crate) fn status(code: u16) -> Status {
+    match code {
         409 => Status::failure(409, "Conflict", "the object has been modified"),
+        410 => Status::failure(410, "Expired", "too old resource version"),
         429 => Status::too_many_requests("too many requests, please try again later", 1),
         503 => Status::failure(503, "ServiceUnavailable", "the server is currently unable"),
         504 => Status::failure(504, "Timeout", "Timeout: request did not complete"),
         code => Status::failure(code, "InternalError", "Internal error occurred: simulated"),
-    };
-    let body = serde_json::to_vec(&status).unwrap_or_default();
+    }
+}
+
+fn refusal(code: u16) -> Response<ReplyBody> {
+    let body = serde_json::to_vec(&status(code)).unwrap_or_default();
     let mut reply = Response::new(once(body.into()));
     *reply.status_mut() = StatusCode::from_u16(code).unwrap_or_default();
     let headers = reply.headers_mut();

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kinform::source::Wire as Encoding;
 use kinform::{
     CancellationToken, FifoPolicy, Index, Informer, InformerFactory, ReflectorOptions, RingLimits,
-    StreamingList, Target,
+    StreamingList, Target, Transform,
 };
 use kinform_operator::leader::LeaseOptions;
 use kinform_operator::{LeaseSettings, Operator, Settings as OperatorSettings};
@@ -177,6 +177,7 @@ fn own_caches(
     let hot = factory
         .select::<ConfigMap>(Target::new())
         .labels("tier=hot")
+        .transform(Transform::typed(bare))
         .build();
     let named = factory
         .select::<ConfigMap>(Target::new())
@@ -197,6 +198,13 @@ fn own_caches(
     first.index = Some(index.map_err(|error| error.to_string())?);
     caches[0].is_in_order = !own.coalesces && own.audit == 0;
     Ok(caches)
+}
+
+/// The transform of an informer: removes the data, and the version in the metadata.
+fn bare(mut map: ConfigMap) -> ConfigMap {
+    map.data = None;
+    map.metadata.resource_version = None;
+    map
 }
 
 fn cache<K>(

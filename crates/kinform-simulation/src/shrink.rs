@@ -1,7 +1,7 @@
 //! A failing script becomes a short one that fails in the same way.
 //!
 //! ```text
-//! Script ─▶ halves, quarters, .. single steps left out; replicas, options made plain ─▶ still fails? ─▶ Script
+//! Script ─▶ halves, quarters, .. single steps left out ─▶ still fails? ─▶ Script
 //! ```
 //!
 //! The method is that of delta debugging. A run that breaks the same promise counts, whatever it

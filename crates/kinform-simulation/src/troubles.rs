@@ -6,13 +6,13 @@
 
 use std::time::Duration;
 
-use kinform_api::Status;
 use kinform_apiserver::{Fault, FaultRule, WatchLag};
 
 use crate::cluster::Revisions;
 use crate::finding::Invariant;
 use crate::generate::NAMESPACES;
 use crate::listener::Manner;
+use crate::network::status;
 use crate::reach::State;
 use crate::replica::Replica;
 use crate::run::{Due, Run};
@@ -243,7 +243,6 @@ impl Run<'_> {
             return;
         };
         let faults = server.faults();
-        let expired = || Status::failure(410, "Expired", "too old resource version");
         let rule = |asks: Asks, fault: Fault, times: usize| {
             let on = if asks == Asks::Update { "leases" } else { "" };
             let rule = FaultRule::new(fault).on_verb(asks.verb()).times(times);
@@ -292,7 +291,7 @@ impl Run<'_> {
                 return rule(asks, fault, times);
             }
             Trouble::ExpiredEvent(times) => {
-                return rule(Asks::Watch, Fault::ErrorEvent(expired()), times);
+                return rule(Asks::Watch, Fault::ErrorEvent(status(410)), times);
             }
             Trouble::EmptyStream(times) => return rule(Asks::Watch, Fault::EmptyStream, times),
             Trouble::Truncate(asks, bytes) => return rule(asks, Fault::TruncateAfter(bytes), 1),
@@ -443,12 +442,19 @@ fn name(act: &Act) -> Option<&'static str> {
     })
 }
 
-fn status(code: u16) -> Status {
-    match code {
-        410 => Status::failure(410, "Expired", "too old resource version"),
-        429 => Status::too_many_requests("too many requests, please try again later", 1),
-        503 => Status::failure(503, "ServiceUnavailable", "the server is currently unable"),
-        504 => Status::failure(504, "Timeout", "Timeout: request did not complete"),
-        code => Status::failure(code, "InternalError", "Internal error occurred: simulated"),
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::generate::script;
+    use crate::reach::FAULTS;
+
+    #[test]
+    fn scripts_draw_each_fault_that_is_counted_and_no_other() {
+        let scripts = (0..1_000).map(script);
+        let acts = scripts.flat_map(|script| script.steps).map(|step| step.act);
+        let drawn: BTreeSet<&str> = acts.filter_map(|act| name(&act)).collect();
+        assert_eq!(drawn, BTreeSet::from(FAULTS));
     }
 }

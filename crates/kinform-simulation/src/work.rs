@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kinform::controller::CauseEvent;
 use kinform::{Action, Controller, Ctx, Informer, ObjectKey, Reconciler};
 use kube_client::api::{Api, PostParams};
 use kube_core::ObjectMeta;
@@ -126,7 +127,7 @@ impl Work {
         shared.worked();
         let key = cx.key().clone();
         shared.note(format_args!("{} reconciles {key}", self.life.0));
-        lock(&self.due).remove(&key);
+        self.not_early(&cx);
         let _at_work = AtWork::begin(self, &key);
         self.look(&key, &cx);
         shared.hop().await;
@@ -153,6 +154,22 @@ impl Work {
             return Ok(Action::requeue(AGAIN));
         }
         Ok(Action::await_change())
+    }
+
+    /// A key that only waits for its time is not reconciled before it.
+    fn not_early(&self, cx: &Ctx<()>) {
+        let Some(at) = lock(&self.due).remove(cx.key()) else {
+            return;
+        };
+        let rest = at.saturating_duration_since(tokio::time::Instant::now());
+        let is_woken = cx
+            .causes()
+            .iter()
+            .all(|cause| cause.event() == CauseEvent::Woken);
+        if is_woken && !rest.is_zero() {
+            let what = format!("{} was woken {rest:?} before its time", cx.key());
+            self.shared.find(Invariant::I19, what);
+        }
     }
 
     /// The cache must have what this process wrote for the key.

@@ -186,3 +186,59 @@ async fn servers_of_one_process_know_nothing_of_each_other() {
     let refused = maps.list(&Default::default()).await.unwrap_err();
     assert!(refused.to_string().contains("Unauthorized"), "{refused}");
 }
+
+fn names(server: &kinform_testkit::Server) -> Vec<String> {
+    let objects = server.objects("configmaps");
+    objects.iter().map(|one| one.name().to_owned()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backup_has_the_objects_of_its_moment_and_no_history() {
+    let api = TestServer::start().in_process().await.unwrap();
+    api.create(&map("a", "1")).await.unwrap();
+    let (backup, then) = (api.server().backup(), api.server().store().revision());
+    api.create(&map("b", "1")).await.unwrap();
+    let restored = kinform_testkit::Server::builder()
+        .state(backup)
+        .in_process();
+    assert_eq!(names(&restored), ["a"]);
+    assert_eq!(names(api.server()), ["a", "b"]);
+    assert_eq!(
+        (restored.store().floor(), restored.store().revision()),
+        (then, then)
+    );
+    assert!(restored.store().changes_after(then - 1).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_servers_over_one_storage_have_the_same_objects() {
+    let api = TestServer::start().in_process().await.unwrap();
+    let state = api.server().shared_state();
+    let other = kinform_testkit::Server::builder().state(state).in_process();
+    api.create(&map("a", "1")).await.unwrap();
+    assert_eq!(names(&other), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_link_loses_an_event_or_delivers_it_twice() {
+    let api = TestServer::start().in_process().await.unwrap();
+    let link = kinform_testkit::Link::new(api.server().service(), 1);
+    let factory = InformerFactory::new(link.client());
+    let maps = factory.informer::<ConfigMap>();
+    factory.start().unwrap();
+    maps.synced().await.unwrap();
+    let second = Duration::from_secs(1);
+    link.tamper(kinform_testkit::Tamper::Drop);
+    api.create(&map("lost", "1")).await.unwrap();
+    tokio::time::sleep(second).await;
+    link.tamper(kinform_testkit::Tamper::Duplicate);
+    api.create(&map("twice", "1")).await.unwrap();
+    tokio::time::sleep(second).await;
+    let seen: Vec<_> = maps
+        .list()
+        .iter()
+        .map(|one| one.name().to_owned())
+        .collect();
+    assert_eq!(seen, ["twice"]);
+    assert_eq!(maps.stats().events, 2, "one event was read twice");
+}

@@ -82,9 +82,9 @@ impl PartialEq for Transform {
 impl Eq for Transform {}
 
 impl Hash for Transform {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        Arc::as_ptr(&self.0).cast::<()>().hash(state);
-    }
+    /// All alike: an address would differ from run to run, and with it the order of informers that
+    /// start together.
+    fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
 impl fmt::Debug for Transform {
