@@ -64,17 +64,26 @@ fn verdict(state: &InformerState) -> Option<Result<(), (String, &'static str)>> 
         InformerState::NoSuchKind(trouble) => {
             failed(trouble, "its definition was removed just now")
         }
+        // A cache that was read from disk is stale until it is synced.
         InformerState::Listing {
             trouble: Some(trouble),
-        } if trouble.reason == "NotKubernetes" => {
+        }
+        | InformerState::Stale { trouble, .. }
+            if trouble.reason == "NotKubernetes" =>
+        {
             failed(trouble, "a proxy or login page in between?")
         }
         InformerState::Listing {
             trouble: Some(trouble),
-        } if trouble.reason == "CertificateNotAccepted" => failed(
-            trouble,
-            "--certificate-authority and --tls-server-name choose what is accepted",
-        ),
+        }
+        | InformerState::Stale { trouble, .. }
+            if trouble.reason == "CertificateNotAccepted" =>
+        {
+            failed(
+                trouble,
+                "--certificate-authority and --tls-server-name choose what is accepted",
+            )
+        }
         InformerState::Listing {
             trouble: Some(trouble),
         } if is_rejected(trouble) => failed(trouble, REJECTED_HINT),

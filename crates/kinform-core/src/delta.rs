@@ -51,6 +51,9 @@ pub enum Delta {
         /// The handlers that are due.
         due: Arc<[HandlerId]>,
     },
+    /// The objects of a snapshot, with the changes since, are those that the server had when it was
+    /// asked: the store is synced, as after a list.
+    CaughtUp,
     /// Nothing changed up to this version.
     Bookmark {
         /// The version that the server named.
@@ -138,6 +141,7 @@ impl Delta {
             | Self::WentBack
             | Self::ListEnd { .. }
             | Self::ListAbort
+            | Self::CaughtUp
             | Self::Sync { .. }
             | Self::Bookmark { .. }
             | Self::Quarantined(_) => None,

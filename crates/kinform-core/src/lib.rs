@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! bytes → wire → reflector → fifo → informer (store + indexes) → handlers → queue
+//! store → snapshot → reflector of the next start
 //! lease as read, answers of writes → election → requests, terms
 //! ```
 
@@ -17,6 +18,7 @@ pub mod loops;
 pub mod object;
 pub mod queue;
 pub mod reflector;
+pub mod snapshot;
 pub mod stats;
 pub mod store;
 #[cfg_attr(kinform_shuttle, path = "../../../schedules/core/sync.rs")]

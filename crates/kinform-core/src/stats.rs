@@ -155,6 +155,8 @@ pub struct ReflectorStats {
     pub aborted_lists: u64,
     /// Watches opened again at the version where the last one stopped.
     pub reopens: u64,
+    /// Starts from a snapshot that needed no list.
+    pub resumed: u64,
     /// Requests made, of any kind.
     pub requests: u64,
     /// Items of lists and initial events of streaming lists.

@@ -15,6 +15,8 @@ use std::time::Duration;
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 
+use kinform::DiskCache;
+
 use crate::leader::LeaseOptions;
 use crate::settings::{CertificateFiles, Fencing, LeaseSettings, MetricsAccess, Settings};
 
@@ -91,6 +93,10 @@ pub struct Flags {
     /// Namespace to work in; may be given several times. All of them by default.
     #[arg(long, value_name = "NAMESPACE")]
     pub namespace: Vec<String>,
+    /// Directory in which caches are kept, but for Secrets, so that the next start lists nothing. One
+    /// process at a time may use it.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub cache_dir: Option<PathBuf>,
     /// Requests a second to the API server, for caches and for the leader's work each; leases are
     /// apart. 0 is no limit.
     #[arg(long, value_name = "NUMBER", default_value_t = 50)]
@@ -192,6 +198,7 @@ impl From<&Flags> for Settings {
             ),
             leader_election: flags.leader_elect.then(lease),
             namespaces: flags.namespace.clone(),
+            disk_cache: flags.cache_dir.as_ref().map(DiskCache::in_dir),
             request_rate: (flags.kube_api_qps, flags.kube_api_burst),
             grace_period: flags.graceful_shutdown_timeout,
             ..Self::default()

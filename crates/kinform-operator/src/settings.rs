@@ -9,6 +9,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use kinform::DiskCache;
 use kinform::source::ConfigOverrides;
 
 use crate::candidate::LeaseCandidate;
@@ -51,6 +52,8 @@ pub struct Settings {
     pub leader_election: Option<LeaseSettings>,
     /// The namespaces of the informers; all if it is empty.
     pub namespaces: Vec<String>,
+    /// The place in which caches are kept for the next start; `None` if they are not.
+    pub disk_cache: Option<DiskCache>,
     /// Requests a second, and their burst; zero is no limit. With leader election the caches and the
     /// leader's work have a client each, and each has this limit.
     pub request_rate: (u32, u32),
@@ -144,6 +147,7 @@ impl Default for Settings {
             webhook_drain: WEBHOOK_DRAIN,
             leader_election: None,
             namespaces: Vec::new(),
+            disk_cache: None,
             request_rate: RATE,
             grace_period: GRACE,
             connection: ConfigOverrides::default(),

@@ -52,6 +52,8 @@ pub struct InformerStats {
     pub watch_time: Duration,
     /// The age of the watch that is open now; of several, that of the oldest.
     pub watch_age: Option<Duration>,
+    /// Starts from a snapshot on disk that needed no list.
+    pub resumed: u64,
     /// Watches that continued where the one before stopped.
     pub reopens: u64,
     /// Requests made.
@@ -215,6 +217,7 @@ impl Telemetry {
         stats.bookmarks += reflector.bookmarks;
         stats.lists += reflector.lists;
         stats.relists += reflector.relists;
+        stats.resumed += reflector.resumed;
         stats.reopens += reflector.reopens;
         stats.requests += reflector.requests;
         stats.retries += reflector.retries;

@@ -25,6 +25,7 @@ use kinform_core::reflector::config::ReflectorConfig;
 use crate::env::Env;
 use crate::informer::{Core, CoreParts, Ingest, Options, Recipe, Storage, Tasks, Transform};
 use crate::reporter::Reporter;
+use crate::snapshot::{Disk, Selected};
 use crate::source::{ListerWatcher, Representation, ResourceInfo};
 use crate::sync::lock;
 
@@ -42,6 +43,8 @@ pub(crate) struct Registry {
     pub(crate) env: Env,
     pub(crate) options: Options,
     pub(crate) tasks: Tasks,
+    /// Of the factory's own server.
+    pub(crate) disk: Option<Arc<Disk>>,
     pub(crate) cores: Mutex<Cores>,
 }
 
@@ -142,6 +145,13 @@ impl Registry {
             None => (self.sources)(info.clone(), representation),
         };
         let is_audited = options.reflector.audit_period.is_some();
+        // A transform has no name that another process could compare; another client, another server.
+        let disk = self.disk.as_ref().filter(|_| identity.via.is_none());
+        let disk = disk.filter(|_| identity.transform.is_none());
+        let shelf = disk.and_then(|disk| {
+            let selected = Selected::new(&info, identity.representation, &identity.projection);
+            disk.shelf(&info, selected)
+        });
         let core = Core::new(CoreParts {
             source: source(identity.representation),
             audit_source: is_audited.then(|| source(Representation::Metadata)),
@@ -154,6 +164,7 @@ impl Registry {
                 reporter: Reporter::new(),
             },
             storage: identity.storage,
+            shelf,
             env: self.env.clone(),
             options,
             tasks: self.tasks.clone(),

@@ -49,6 +49,31 @@ pub enum ReportEvent {
         /// The reason of a relist; `None` for the first list.
         relist: Option<String>,
     },
+    /// The cache was read from disk: it can be read, and is stale until [`Resumed`](Self::Resumed) or
+    /// [`Listed`](Self::Listed).
+    Restored {
+        /// The number of objects.
+        objects: usize,
+        /// The version of the snapshot.
+        version: String,
+    },
+    /// The objects that were read from disk were brought up to date without a list.
+    Resumed {
+        /// The version of the snapshot.
+        from: String,
+        /// The version that was reached.
+        version: String,
+    },
+    /// A snapshot on disk is not used; everything is listed.
+    SnapshotRefused {
+        /// The reason, in one line.
+        reason: String,
+    },
+    /// The cache could not be written to disk; it is tried again later.
+    SnapshotFailed {
+        /// The reason, in one line.
+        reason: String,
+    },
     /// A watch continues at the version where the one before stopped.
     Reopened {
         /// The version.
@@ -170,6 +195,10 @@ pub(crate) fn translate(event: &ReflectorEvent) -> Option<ReportEvent> {
         ReflectorEvent::Listed { version, relist } => ReportEvent::Listed {
             version: version.to_string(),
             relist: relist.map(|reason| reason.as_str().to_owned()),
+        },
+        ReflectorEvent::Resumed { from, version } => ReportEvent::Resumed {
+            from: from.to_string(),
+            version: version.to_string(),
         },
         ReflectorEvent::Reopened { version } => ReportEvent::Reopened {
             version: version.to_string(),

@@ -826,6 +826,30 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         mistake: "what was deleted is not taken from a quota",
         packages: SERVER,
     },
+    Mutant {
+        name: "W1",
+        seen: "own features: caches on disk",
+        mistake: "a snapshot is used against a server that is older than it",
+        packages: CORE,
+    },
+    Mutant {
+        name: "W2",
+        seen: "own features: caches on disk",
+        mistake: "a snapshot is used although the server's newest objects are others",
+        packages: CORE,
+    },
+    Mutant {
+        name: "W3",
+        seen: "own features: caches on disk",
+        mistake: "a restored cache is synced before it reached the server's version",
+        packages: CORE,
+    },
+    Mutant {
+        name: "W4",
+        seen: "own features: caches on disk",
+        mistake: "handlers of a restored cache are told that it is synced while it is not",
+        packages: CORE,
+    },
 ];
 
 #[cfg(test)]

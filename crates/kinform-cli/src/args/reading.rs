@@ -6,6 +6,7 @@
 //!
 //! Upstream counterpart: flag names follow `kubectl get`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -45,6 +46,9 @@ pub(crate) struct WatchArgs {
     /// Format of the changes (default: one row an object, in place, on a terminal; else wide)
     #[arg(short, long, value_name = "FORMAT")]
     pub(crate) output: Option<WatchOutput>,
+    /// Keep the cache in this directory, but for Secrets: the next call lists nothing
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cache_dir: Option<PathBuf>,
     /// Reopen a watch that was silent for this long
     #[arg(long, value_parser = duration, value_name = "DURATION", hide = true)]
     pub(crate) silence_limit: Option<Duration>,
@@ -69,6 +73,9 @@ pub(crate) struct GetArgs {
     /// Only objects for which this expression in CEL is true, such as "object.spec.replicas > 3"
     #[arg(long = "where", value_name = "CEL")]
     pub(crate) expression: Option<String>,
+    /// Keep the cache in this directory, but for Secrets: the next call lists nothing
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cache_dir: Option<PathBuf>,
     /// Output format: json, yaml, wide, name, jsonpath=TEMPLATE or custom-columns=HEADER:PATH,..
     #[arg(short, long, value_parser = get_output, value_name = "FORMAT")]
     pub(crate) output: Option<GetOutput>,

@@ -24,7 +24,7 @@ use self::print::{Group, Root};
 
 use crate::args::reading::GetArgs;
 use crate::catalogue::ResourceEntry;
-use crate::connect::Connection;
+use crate::connect::{Connection, build};
 use crate::exit::{Ending, Failure};
 use crate::expression::Where;
 use crate::one;
@@ -60,9 +60,8 @@ async fn print(args: &GetArgs) -> Result<(), Failure> {
         .collect();
     let entries = connection.resolve(&kinds).await?;
     // All fields of the server are printed, also those that this version does not know.
-    let factory = InformerFactory::builder(connection.client.clone())
-        .wire(Wire::Json)
-        .build();
+    let factory = InformerFactory::builder(connection.client.clone()).wire(Wire::Json);
+    let factory = build(factory, args.cache_dir.as_deref());
     let cx = Context {
         args,
         connection: &connection,

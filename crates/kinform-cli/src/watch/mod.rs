@@ -31,7 +31,7 @@ use self::screen::Screen;
 use self::selection::Selection;
 use crate::args::reading::WatchArgs;
 use crate::catalogue::ResourceEntry;
-use crate::connect::{Connection, split_name, split_types};
+use crate::connect::{Connection, build, split_name, split_types};
 use crate::exit::{Ending, Failure};
 use crate::output::change::{Change, EventWords, Printer, WatchOutput};
 use crate::output::line::{Event, Summary};
@@ -154,8 +154,8 @@ async fn set_up(args: &WatchArgs) -> Result<(Client, InformerFactory, Vec<Watche
     let factory = InformerFactory::builder(connection.client.clone())
         .reflector(options)
         // All fields of the server are printed, also those that this version does not know.
-        .wire(Wire::Json)
-        .build();
+        .wire(Wire::Json);
+    let factory = build(factory, args.cache_dir.as_deref());
     let watched = entries
         .into_iter()
         .zip(&words)
@@ -286,6 +286,9 @@ fn tell_report(
         ReportEvent::FellBack { reason } if !*has_reported_pages => {
             *has_reported_pages = true;
             crate::progress!("{}: lists by pages: {reason}", entry.title());
+        }
+        ReportEvent::SnapshotRefused { reason } | ReportEvent::SnapshotFailed { reason } => {
+            crate::progress!("{}: --cache-dir: {reason}", entry.title());
         }
         ReportEvent::Silent { quiet } => {
             crate::progress!(

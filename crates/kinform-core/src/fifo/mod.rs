@@ -153,6 +153,15 @@ impl DeltaFifo {
         self
     }
 
+    /// Says from which version the first delta goes on, if not from a list.
+    pub fn begin_at(&mut self, version: &str) {
+        debug_assert!(self.is_empty() && !self.is_populated, "nothing was pushed");
+        self.pushed = Reached {
+            version: version.into(),
+            revision: parsed(version),
+        };
+    }
+
     /// Adds a delta at the end, or to those of its object. Once closed, nobody will read it: it is
     /// dropped.
     ///
@@ -296,6 +305,10 @@ impl DeltaFifo {
                     self.synced_after = Some(number + 1);
                 }
             }
+            Delta::CaughtUp => {
+                self.is_populated = true;
+                self.synced_after.get_or_insert(number + 1);
+            }
             Delta::Bookmark { .. } | Delta::Sync { .. } | Delta::WentBack => {}
             Delta::Added(_) | Delta::Updated(_) | Delta::Deleted(_) => self.is_populated = true,
             Delta::Replaced(_) | Delta::Quarantined(_) => {}
@@ -404,6 +417,7 @@ impl Reached {
             Delta::ListBegin
             | Delta::WentBack
             | Delta::ListAbort
+            | Delta::CaughtUp
             | Delta::Replaced(_)
             | Delta::Sync { .. }
             | Delta::Quarantined(_) => return,
@@ -440,6 +454,7 @@ fn key_of(delta: &Delta) -> Option<KeyRef<'_>> {
         | Delta::WentBack
         | Delta::ListEnd { .. }
         | Delta::ListAbort
+        | Delta::CaughtUp
         | Delta::Sync { .. }
         | Delta::Bookmark { .. } => None,
     }

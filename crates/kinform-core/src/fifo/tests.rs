@@ -33,6 +33,7 @@ fn delta(word: &str) -> Delta {
         "=" => Delta::Replaced(object(rest)),
         "[" => Delta::ListBegin,
         "<" => Delta::WentBack,
+        "^" => Delta::CaughtUp,
         "]" => Delta::ListEnd {
             version: rest.to_owned(),
         },
@@ -60,6 +61,7 @@ fn word(delta: &Delta) -> String {
         Delta::Replaced(_) => ("=", ""),
         Delta::ListBegin => ("[", ""),
         Delta::WentBack => ("<", ""),
+        Delta::CaughtUp => ("^", ""),
         Delta::ListEnd { version } => ("]", &**version),
         Delta::ListAbort => ("!", ""),
         Delta::Bookmark { version } => (".", &**version),

@@ -32,6 +32,7 @@ use super::tier::{Tier, Trained, Training};
 use crate::delta::{Change, Delta, HandlerId, Quarantine, QuarantineOrigin};
 use crate::fifo;
 use crate::object::Object;
+use crate::snapshot::Snapshot;
 use crate::store::diff::same_version;
 use crate::store::edit::{BuiltIndex, Edit};
 use crate::store::index::IndexConflict;
@@ -58,6 +59,8 @@ pub struct Applied {
     pub news: News,
     /// The handlers due to hear every object again.
     pub due: Vec<HandlerId>,
+    /// True if the store is synced now, as no list made it.
+    pub has_caught_up: bool,
     /// The events worth a report.
     pub events: Vec<ApplyEvent>,
 }
@@ -72,6 +75,7 @@ struct Batch {
     events: Vec<ApplyEvent>,
     due: Vec<HandlerId>,
     is_touched: bool,
+    has_caught_up: bool,
 }
 
 /// The version reached so far, without an allocation an event.
@@ -99,6 +103,38 @@ impl Applier {
     pub fn with_tier(mut self, tier: Tier) -> Self {
         self.tier = Some(tier);
         self
+    }
+
+    /// Stores what a snapshot holds, before anything else; returns the root that has it. Handlers hear
+    /// it as what is stored when they come, but the store is not synced by it.
+    ///
+    /// # Complexity
+    /// O(objects).
+    pub fn restore(&mut self, snapshot: Snapshot) -> Root {
+        debug_assert!(
+            self.root.is_empty() && self.list.is_none(),
+            "it is the first"
+        );
+        let Snapshot {
+            version,
+            objects,
+            quarantined,
+        } = snapshot;
+        let mut edit = Edit::new(&self.root);
+        for object in objects {
+            let cold = cold(&mut self.tier, &object);
+            edit.insert_as(object, cold);
+        }
+        if let Some(tier) = &mut self.tier {
+            tier.list_ended();
+        }
+        *edit.quarantined_mut() = quarantined;
+        edit.reach(&version);
+        edit.mark_restored();
+        // Failures of indexes are counted again when the objects change.
+        self.counts.unindexed += edit.take_failures().count as u64;
+        self.root = edit.commit(self.root.position());
+        self.root.clone()
     }
 
     /// Returns the training of a compression dictionary, once; its outcome is passed to
@@ -171,6 +207,7 @@ impl Applier {
             events: Vec::new(),
             due: Vec::new(),
             is_touched: false,
+            has_caught_up: false,
         };
         for delta in deltas {
             self.step(delta, &mut batch);
@@ -226,6 +263,11 @@ impl Applier {
             Delta::ListEnd { version } => self.end(version, batch),
             Delta::ListAbort => self.abort(batch),
             Delta::Sync { due } => batch.due.extend_from_slice(&due),
+            Delta::CaughtUp => {
+                batch.edit.mark_synced();
+                batch.is_touched = true;
+                batch.has_caught_up = true;
+            }
             Delta::Bookmark { version } => self.bookmark(&version, batch),
             Delta::Quarantined(quarantine) => self.set_apart(quarantine, batch),
         }
@@ -292,7 +334,7 @@ impl Applier {
         self.abort(batch);
         let mut pending = Pending::new(self.max_changes);
         // Whoever listens now has heard nothing: the first list is heard as an initial list.
-        pending.is_by_diff = !self.root.has_synced();
+        pending.is_by_diff = !(self.root.has_synced() || self.root.is_restored());
         self.list = Some(Listing::new(batch.edit.fork(), pending));
     }
 
@@ -429,6 +471,7 @@ impl Applier {
             root: self.root.clone(),
             news,
             due: batch.due,
+            has_caught_up: batch.has_caught_up,
             events: batch.events,
         }
     }

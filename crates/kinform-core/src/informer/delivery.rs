@@ -3,6 +3,7 @@
 //! ```text
 //! waiting ──first list stored──▶ initial adds ──▶ synced ──▶ batches of the ring, one after another
 //!                                                   evicted: difference of roots ──▶ batches again
+//! waiting ──snapshot restored──▶ initial adds ──▶ batches ──▶ synced ──▶ batches
 //! ```
 //!
 //! A delivery remembers a position and the root that it was last told. That is all it takes: a late
@@ -95,6 +96,8 @@ enum Held {
 enum Phase {
     Waiting,
     Initial,
+    /// Everything that a snapshot held was heard; changes are, too, but the store is not synced.
+    Restored,
     Live,
 }
 
@@ -154,7 +157,7 @@ impl Delivery {
             let early = mutant!("C2").then(|| self.reader.root());
             self.mark.pin(self.reader.ring().end());
             let root = early.unwrap_or_else(|| self.reader.root());
-            if self.is_leaving || !root.has_synced() {
+            if self.is_leaving || !(root.has_synced() || root.is_restored()) {
                 return Next::Idle;
             }
             self.phase = Phase::Initial;
@@ -164,15 +167,28 @@ impl Delivery {
             return Next::Changes(changes);
         }
         if self.phase == Phase::Initial {
-            self.phase = Phase::Live;
             // A resync that was due before is answered by the initial adds.
             self.resync.times = self.mark.resync_times.load(Ordering::Acquire);
+            self.phase = Phase::Restored;
+        }
+        if self.phase == Phase::Restored && self.has_heard_a_synced_state() {
+            self.phase = Phase::Live;
             return Next::Synced;
         }
         if self.is_leaving {
             return self.next_of_leaving();
         }
         self.next_live()
+    }
+
+    /// Returns whether everything that made the store synced was heard: of a restored store, changes
+    /// since its snapshot, too.
+    fn has_heard_a_synced_state(&self) -> bool {
+        if self.told.has_synced() || mutant!("W4") {
+            return true;
+        }
+        let root = self.reader.root();
+        root.has_synced() && self.cursor >= root.position()
     }
 
     /// From now on, after a difference under way, the handler hears every object that it was told as

@@ -27,6 +27,7 @@ use super::tier::{Trained, Training};
 use crate::delta::{Delta, HandlerId};
 use crate::fifo;
 use crate::object::Object;
+use crate::snapshot::Snapshot;
 use crate::store::directory::Seed;
 use crate::store::edit::{BuiltIndex, Edit};
 use crate::store::index::{Index, IndexConflict};
@@ -51,7 +52,7 @@ pub struct Reader {
 /// The outcome of a batch, for wakers and reports.
 #[derive(Debug)]
 pub struct Published {
-    /// True if there are changes for handlers.
+    /// True if there are changes for handlers, or the store is synced now.
     pub is_news: bool,
     /// True if the version of the store moved.
     pub has_moved: bool,
@@ -158,6 +159,12 @@ impl Writer {
         self.hub.root.publish(root);
     }
 
+    /// Publishes what a snapshot holds, before anything else: see [`Applier::restore`].
+    pub fn restore(&mut self, snapshot: Snapshot) {
+        let root = self.applier.restore(snapshot);
+        self.hub.root.publish(root);
+    }
+
     /// Applies deltas and publishes what came of them.
     ///
     /// # Complexity
@@ -178,9 +185,10 @@ impl Writer {
             root,
             news,
             due,
+            has_caught_up,
             events,
         } = applied;
-        let is_news = !matches!(news, News::None) || !due.is_empty();
+        let is_news = !matches!(news, News::None) || !due.is_empty() || has_caught_up;
         self.ring.release(self.hub.needed());
         match news {
             News::None => {}

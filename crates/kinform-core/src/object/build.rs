@@ -322,7 +322,7 @@ fn assemble_in(
 }
 
 /// A version as a number: digits only, no leading zero.
-fn revision(text: &str) -> Option<u64> {
+pub(super) fn revision(text: &str) -> Option<u64> {
     let canonical = text == "0" || !text.starts_with(['0', '+']);
     canonical.then(|| text.parse().ok()).flatten()
 }

@@ -27,6 +27,7 @@ mod lens;
 mod message;
 mod prune_json;
 mod prune_message;
+mod record;
 #[cfg(test)]
 mod tests;
 
@@ -376,6 +377,12 @@ impl Object {
             }
             Encoding::Json => None,
         }
+    }
+
+    /// The number of its type, if it is a message.
+    pub(crate) fn type_number(&self) -> Option<u16> {
+        let head = self.head();
+        (head.encoding == Encoding::Protobuf).then_some(head.of)
     }
 
     /// The content without a type, for comparing two encodings.

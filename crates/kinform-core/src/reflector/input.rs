@@ -35,6 +35,8 @@ pub enum Input {
         version: ResourceVersion,
         /// `metadata.continue`, empty if absent.
         continue_token: String,
+        /// The number of items on later pages, if there are some and the server counts them.
+        remaining: Option<u64>,
     },
     /// A watch: one frame.
     Event(Event),

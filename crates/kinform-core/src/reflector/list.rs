@@ -101,6 +101,7 @@ impl ListCycle {
 impl Reflector {
     /// Begins a cycle: list, then watch.
     pub(super) fn begin_cycle(&mut self, now: Instant) {
+        self.rejoin = None;
         self.cycle.began_at = Some(now);
         self.cycle.early_ends = 0;
         if let Some(reason) = self.cycle.reason {
@@ -184,20 +185,10 @@ impl Reflector {
         }
     }
 
-    /// Watch options that every watch has.
-    pub(super) fn watch_options(&mut self) -> WatchOptions {
-        WatchOptions {
-            label_selector: self.config.label_selector.clone(),
-            field_selector: self.config.field_selector.clone(),
-            allow_bookmarks: true,
-            timeout: Some(self.config.watch_timeout(self.dice.throw())),
-            ..WatchOptions::default()
-        }
-    }
-
     pub(super) fn on_item(&mut self, item: Result<Object, Unreadable>, now: Instant) {
         match self.phase {
             Phase::Reading(Ask::Page | Ask::NextPage) => self.heard(now),
+            Phase::Reading(Ask::Probe) => return self.on_rejoin_item(item, now),
             Phase::Reading(Ask::Confirm) => {
                 self.close();
                 return self.ask_pages_instead(FallbackReason::Empty, now);

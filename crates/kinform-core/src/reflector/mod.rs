@@ -14,8 +14,8 @@
 //! BOUND: requests: what fails waits 0.8 s doubling to 30 s; what succeeds at once and ends at
 //! once (`watch`) waits too, after the third time.
 //!
-//! `list` reads lists, streamed or in pages; `watch` follows changes; `verdict` is the error table,
-//! `recover` acts on it. `pager`, `position` hold what their names say.
+//! `list` reads lists, streamed or in pages; `rejoin` goes on from a snapshot instead; `watch` follows
+//! changes; `verdict` is the error table, `recover` acts on it. `pager`, `position` hold what their names say.
 //!
 //! Upstream counterpart: `client-go:tools/cache/reflector.go`.
 
@@ -26,6 +26,7 @@ mod list;
 mod pager;
 mod position;
 mod recover;
+mod rejoin;
 pub mod report;
 #[cfg(test)]
 mod tests;
@@ -49,6 +50,8 @@ use list::ListCycle;
 use pager::Pager;
 use position::Position;
 use recover::{InternalErrors, Next};
+use rejoin::Rejoin;
+pub use rejoin::Resumption;
 use report::{ReflectorEvent, RelistReason, State};
 use verdict::Ask;
 use watch::StreamHabits;
@@ -144,6 +147,7 @@ pub struct Reflector {
     pager: Pager,
     cycle: ListCycle,
     habits: StreamHabits,
+    rejoin: Option<Rejoin>,
     internal_errors: InternalErrors,
     has_synced: bool,
     stats: ReflectorStats,
@@ -170,6 +174,7 @@ impl Reflector {
             pager: Pager::default(),
             cycle,
             habits: StreamHabits::default(),
+            rejoin: None,
             internal_errors: InternalErrors::default(),
             has_synced: false,
             stats: ReflectorStats::default(),
@@ -194,8 +199,16 @@ impl Reflector {
             Input::PageEnd {
                 version,
                 continue_token,
+                remaining,
             } => {
-                self.on_page_end(version, &continue_token, now);
+                let rest = match continue_token.is_empty() {
+                    true => Some(0),
+                    false => remaining,
+                };
+                match self.is_rejoining() {
+                    true => self.on_rejoin_answered(&version, rest, now),
+                    false => self.on_page_end(version, &continue_token, now),
+                }
             }
             Input::Event(event) => self.on_event(event, now),
             Input::Ended(ending) => self.on_ended(ending, now),
@@ -227,7 +240,10 @@ impl Reflector {
                 Some(clock.asked_at + config.list_deadline)
             }
             Phase::Reading(Ask::Watch) if mutant!("B20") => None,
-            Phase::Reading(Ask::Watch) => Some(clock.heard_at + config.silence_limit),
+            Phase::Reading(Ask::Watch) => {
+                let silent = clock.heard_at + config.silence_limit;
+                Some(self.short_watch_end().map_or(silent, |end| end.min(silent)))
+            }
             Phase::Reading(ask @ Ask::StreamingList) if !clock.has_bytes => {
                 Some(self.opening_deadline(ask))
             }

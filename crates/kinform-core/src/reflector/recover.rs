@@ -113,6 +113,9 @@ impl Reflector {
                 self.abort_list();
                 self.ask_unpaged(now);
             }
+            Verdict::Skip if self.is_rejoining() => {
+                self.on_rejoin_refused(problem, retry_after, now);
+            }
             Verdict::Skip => {
                 self.habits.verify = false;
                 self.ask_watch(now);

@@ -149,6 +149,10 @@ pub enum RelistReason {
     Diverged,
     /// Events made the cache larger than it may be.
     OverLimit,
+    /// The server's history was not shown to include what a snapshot holds.
+    Unproven,
+    /// Watches from a snapshot's version did not reach the server's.
+    NotCaughtUp,
 }
 
 /// Why a streaming list was given up for pages.
@@ -186,6 +190,13 @@ pub enum ReflectorEvent {
         version: ResourceVersion,
         /// Why it was read again; nothing for the first.
         relist: Option<RelistReason>,
+    },
+    /// A snapshot's objects, and the changes since, were handed on without a list.
+    Resumed {
+        /// The version of the snapshot.
+        from: ResourceVersion,
+        /// The version that was reached.
+        version: ResourceVersion,
     },
     /// A list was given up half way; nothing of it counts.
     Aborted,
@@ -286,6 +297,8 @@ impl RelistReason {
             Self::Asked => "asked",
             Self::Diverged => "diverged",
             Self::OverLimit => "over the limit",
+            Self::Unproven => "snapshot not proven",
+            Self::NotCaughtUp => "snapshot not caught up",
         }
     }
 }

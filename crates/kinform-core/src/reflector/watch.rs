@@ -69,6 +69,9 @@ impl StreamHabits {
 impl Reflector {
     /// Opens a watch at our version; from nowhere, if the server has no versions.
     pub(super) fn ask_watch(&mut self, now: Instant) {
+        if !self.may_watch_again() {
+            return self.give_up_rejoin(RelistReason::NotCaughtUp, now);
+        }
         let resource_version = self.position.version().cloned();
         let options = WatchOptions {
             resource_version,
@@ -81,8 +84,23 @@ impl Reflector {
         });
     }
 
+    /// Watch options that every watch has.
+    pub(super) fn watch_options(&mut self) -> WatchOptions {
+        let timeout = self.config.watch_timeout(self.dice.throw());
+        WatchOptions {
+            label_selector: self.config.label_selector.clone(),
+            field_selector: self.config.field_selector.clone(),
+            allow_bookmarks: true,
+            timeout: Some(self.short_watch().unwrap_or(timeout)),
+            ..WatchOptions::default()
+        }
+    }
+
     /// Goes on after a watch that ended, or could not be opened.
     pub(super) fn reopen(&mut self, now: Instant) {
+        if self.is_rejoining() {
+            return self.ask_rejoin(now);
+        }
         self.habits.is_resumption = true;
         if self.habits.verify && self.position.is_comparable() {
             // Not at version 0: caches ignore the limit there.
@@ -118,7 +136,8 @@ impl Reflector {
             let version = self.position.version_or_unset();
             self.report(ReflectorEvent::Reopened { version });
         }
-        if !matches!(self.state, State::Synced { .. }) {
+        self.check_caught_up();
+        if self.has_synced && !matches!(self.state, State::Synced { .. }) {
             self.enter(State::Synced {
                 version: self.position.version_or_unset(),
             });
@@ -165,6 +184,7 @@ impl Reflector {
         }
         self.position.advance(object.resource_version(), revision);
         self.hand_on_event(delta(object));
+        self.check_caught_up();
     }
 
     fn on_deleted(&mut self, object: Object) {
@@ -173,6 +193,7 @@ impl Reflector {
             self.position.advance(object.resource_version(), revision);
         }
         self.hand_on_event(Delta::Deleted(object));
+        self.check_caught_up();
     }
 
     fn on_bookmark(&mut self, version: ResourceVersion, now: Instant) {
@@ -200,6 +221,7 @@ impl Reflector {
             self.hand_on(Delta::Bookmark {
                 version: version.into(),
             });
+            self.check_caught_up();
         }
     }
 
@@ -221,6 +243,7 @@ impl Reflector {
             return;
         }
         self.hand_on_event(quarantined(object, origin));
+        self.check_caught_up();
     }
 
     /// Not ours to read: the version stays, and the next event that is ours moves it.

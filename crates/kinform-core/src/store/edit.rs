@@ -358,6 +358,11 @@ impl Edit {
         self.state.epoch += 1;
     }
 
+    /// Says that the objects are those of a snapshot.
+    pub fn mark_restored(&mut self) {
+        self.state.restored = true;
+    }
+
     /// Says that a whole list is stored.
     pub fn mark_synced(&mut self) {
         self.state.synced = true;

@@ -58,6 +58,7 @@ impl Root {
             heap_size: 0,
             version: "".into(),
             synced: false,
+            restored: false,
             position: 0,
             epoch: 0,
             quarantined: Arc::default(),
@@ -147,6 +148,13 @@ impl Root {
         self.0.synced
     }
 
+    /// Returns whether its first objects came from a snapshot instead of a list. Until it
+    /// [has synced](Self::has_synced), they may be older than what the server has.
+    #[must_use]
+    pub fn is_restored(&self) -> bool {
+        self.0.restored
+    }
+
     /// Bytes on the heap of the stored objects, what they decode into not counted.
     #[must_use]
     pub fn heap_size(&self) -> usize {
@@ -163,6 +171,11 @@ impl Root {
     #[must_use]
     pub fn quarantined(&self) -> &BTreeMap<ObjectKey, Quarantine> {
         &self.0.quarantined
+    }
+
+    /// All objects, in the order of their slots.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = &Object> {
+        self.0.slots.iter().map(|(_, object)| object)
     }
 
     pub(crate) fn seed(&self) -> Seed {

@@ -33,6 +33,7 @@ pub(super) struct State {
     pub(super) heap_size: usize,
     pub(super) version: Arc<str>,
     pub(super) synced: bool,
+    pub(super) restored: bool,
     pub(super) position: u64,
     pub(super) epoch: u64,
     pub(super) quarantined: Arc<BTreeMap<ObjectKey, Quarantine>>,

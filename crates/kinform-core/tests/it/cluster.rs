@@ -225,6 +225,7 @@ impl Server {
         connection.say(Input::PageEnd {
             version: at.into(),
             continue_token: token,
+            remaining: None,
         });
     }
 

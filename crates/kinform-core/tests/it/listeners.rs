@@ -42,6 +42,7 @@ impl NaiveStore {
                 self.unread.clear();
             }
             Delta::ListAbort => self.list = None,
+            Delta::CaughtUp => self.synced = true,
             Delta::ListEnd { version } => {
                 let Some((mut stored, seen, nameless)) = self.list.take() else {
                     return;

@@ -109,6 +109,7 @@ fn asking(is_streaming_list: bool, version: &str) -> Reflector {
             Input::PageEnd {
                 version: version.into(),
                 continue_token,
+                remaining: None,
             },
             NOW,
         );
@@ -123,6 +124,7 @@ fn confirm_empty(machine: &mut Reflector) -> Vec<Step> {
     let page = Input::PageEnd {
         version: "".into(),
         continue_token: String::new(),
+        remaining: None,
     };
     for input in [Input::Accepted, page] {
         machine.handle(input, NOW);

@@ -130,6 +130,14 @@ pub(super) const ADVICE: &[(&str, &str)] = &[
         "reconcile-timeout",
         "Make the reconcile faster, or raise the controller's deadline.",
     ),
+    (
+        "cache-not-used",
+        "Nothing is lost: everything is listed. A damaged file is replaced by the next one.",
+    ),
+    (
+        "cache-not-written",
+        "See whether the directory of --cache-dir can be written, and has room.",
+    ),
     ("standby", "Nothing to do: another replica leads."),
 ];
 

@@ -79,7 +79,11 @@ impl Journal {
 
 fn is_trouble(event: &ReportEvent) -> bool {
     match event {
-        ReportEvent::State(_) | ReportEvent::Listed { .. } | ReportEvent::Reopened { .. } => false,
+        ReportEvent::State(_)
+        | ReportEvent::Listed { .. }
+        | ReportEvent::Restored { .. }
+        | ReportEvent::Resumed { .. }
+        | ReportEvent::Reopened { .. } => false,
         ReportEvent::Compared { divergence, .. } => divergence.is_some(),
         _ => true,
     }

@@ -278,6 +278,8 @@ impl List<'_> {
                 );
                 ("diverged", None, message)
             }
+            ReportEvent::SnapshotRefused { reason } => ("cache-not-used", None, told(reason)),
+            ReportEvent::SnapshotFailed { reason } => ("cache-not-written", None, told(reason)),
             ReportEvent::StoreFailed { reason, .. } => ("store-failed", None, told(reason)),
             ReportEvent::Lost(reports) => {
                 let message = format!("{reports} reports came too quickly, and were lost");

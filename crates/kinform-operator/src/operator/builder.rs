@@ -130,9 +130,7 @@ impl OperatorBuilder {
                 connect.client(|transport| Transport::new(gate.over(count(transport))))?
             }
         };
-        let factory = InformerFactory::builder(client.clone())
-            .namespaces(settings.namespaces.iter().cloned())
-            .build();
+        let factory = factory(client.clone(), &settings);
         let (recorder, delivery) = EventRecorder::new(client.clone(), &name);
         let lease = election.map(|(election, _)| election);
         let (probes, leaving) = (Probes::default(), CancellationToken::new());
@@ -165,6 +163,15 @@ impl OperatorBuilder {
         #[cfg(feature = "metrics")]
         operator.scrape();
         Ok(operator)
+    }
+}
+
+fn factory(client: Client, settings: &Settings) -> InformerFactory {
+    let namespaces = settings.namespaces.iter().cloned();
+    let factory = InformerFactory::builder(client).namespaces(namespaces);
+    match &settings.disk_cache {
+        Some(disk) => factory.disk_cache(disk.clone()).build(),
+        None => factory.build(),
     }
 }
 

@@ -21,6 +21,7 @@ use crate::env::Env;
 use crate::informer::{Options, Tasks};
 use crate::reflector_options::ReflectorOptions;
 use crate::registry::{Registry, Sources};
+use crate::snapshot::{Disk, DiskCache};
 use crate::source::{Compression, HttpSource, ListerWatcher, Representation, ResourceInfo, Wire};
 
 enum Origin {
@@ -39,6 +40,7 @@ pub struct FactoryBuilder {
     resync_period: Option<Duration>,
     env: Env,
     options: Options,
+    disk: Option<DiskCache>,
 }
 
 impl FactoryBuilder {
@@ -62,6 +64,7 @@ impl FactoryBuilder {
             resync_period: None,
             env: Env::system(),
             options: Options::default(),
+            disk: None,
         }
     }
 
@@ -126,6 +129,12 @@ impl FactoryBuilder {
         self
     }
 
+    /// Keeps the caches on disk: the next start needs no list. Default: no.
+    pub fn disk_cache(mut self, disk: DiskCache) -> Self {
+        self.disk = Some(disk);
+        self
+    }
+
     /// Sets other clocks and randomness, for tests.
     pub fn env(mut self, env: Env) -> Self {
         self.env = env;
@@ -149,6 +158,7 @@ impl FactoryBuilder {
                 env: self.env,
                 options: self.options,
                 tasks: Tasks::default(),
+                disk: self.disk.map(Disk::new),
                 cores: Mutex::default(),
             }),
             namespaces: self.namespaces,

@@ -241,6 +241,7 @@ impl Reader {
                     Ok(()) => Input::PageEnd {
                         version: meta.resource_version.as_str().into(),
                         continue_token: meta.continue_token,
+                        remaining: meta.remaining,
                     },
                     Err(what) => Input::Ended(foreign(&what)),
                 },

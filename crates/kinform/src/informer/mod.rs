@@ -92,7 +92,9 @@ pub(crate) use self::subscription::{Piece, Subscription};
 pub use self::until::Until;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind};
+use crate::report::ReportEvent;
 use crate::reporter::Reporter;
+use crate::snapshot::{Restored, Shelf, restore};
 use crate::source::{ListerWatcher, ResourceInfo};
 use crate::state::InformerState;
 use crate::sync::lock;
@@ -168,6 +170,7 @@ pub(crate) struct Core {
     ingest: Ingest,
     source: Arc<dyn ListerWatcher>,
     audit_source: Option<Arc<dyn ListerWatcher>>,
+    shelf: Option<Shelf>,
     env: Env,
     options: Options,
     tasks: Tasks,
@@ -213,6 +216,8 @@ pub(crate) struct CoreParts {
     pub(crate) audit_source: Option<Arc<dyn ListerWatcher>>,
     pub(crate) ingest: Ingest,
     pub(crate) storage: Storage,
+    /// The place of its snapshot, if it is kept on disk.
+    pub(crate) shelf: Option<Shelf>,
     pub(crate) env: Env,
     pub(crate) options: Options,
     pub(crate) tasks: Tasks,
@@ -225,6 +230,7 @@ impl Core {
             audit_source,
             ingest,
             storage,
+            shelf,
             env,
             options,
             tasks,
@@ -243,6 +249,7 @@ impl Core {
             ingest,
             source,
             audit_source,
+            shelf,
             env,
             options,
             cancel: tasks.abort.child_token(),
@@ -270,11 +277,41 @@ impl Core {
         };
         self.was_started.store(true, Ordering::Relaxed);
         let core = Arc::clone(self);
-        let pipeline = Pipeline::new(Arc::clone(self), idle.writer, idle.inbox);
+        let Idle { writer, inbox } = idle;
+        let Some(shelf) = self.shelf.clone() else {
+            let pipeline = Pipeline::new(Arc::clone(self), writer, inbox);
+            self.tasks.tracker.spawn(async move {
+                pipeline.run().await;
+                core.end_progress();
+            });
+            return;
+        };
         self.tasks.tracker.spawn(async move {
-            pipeline.run().await;
+            let (writer, from) = core.restore(&shelf, writer).await;
+            let pipeline = Pipeline::new(Arc::clone(&core), writer, inbox);
+            pipeline.run_from(from).await;
             core.end_progress();
         });
+    }
+
+    /// Reads its snapshot into the store; without one that can be used, everything is listed.
+    async fn restore(&self, shelf: &Shelf, writer: Writer) -> (Writer, Option<Restored>) {
+        let identity = tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => return (writer, None),
+            identity = shelf.identity(self.client()) => identity,
+        };
+        let (writer, found) = match identity {
+            Ok(identity) => restore(shelf, identity, writer).await,
+            Err(reason) => (writer, Err(reason)),
+        };
+        let restored = found.unwrap_or_else(|reason| {
+            tracing::warn!(resource = %self.info, reason, "a cache on disk is not used");
+            self.reporter
+                .report(ReportEvent::SnapshotRefused { reason });
+            None
+        });
+        (writer, restored)
     }
 
     /// Asks the loop to end. A core that never ran is stopped immediately.

@@ -37,6 +37,7 @@ use super::connection::{Connection, Observed, failure};
 use super::status::Status;
 use super::{Command, Core};
 use crate::report::{ReportEvent, translate};
+use crate::snapshot::{Keeper, Restored};
 
 /// BOUND: deltas applied and published at once; larger batches make publishing cheaper, smaller
 /// ones let others run.
@@ -58,6 +59,7 @@ pub(super) struct Pipeline {
     request: Option<Request>,
     builds: JoinSet<BuiltIndex>,
     auditor: Auditor,
+    keeper: Keeper,
     /// True if a waiter was woken since other tasks had their turn.
     has_woken: bool,
     /// The number of batches since other tasks had their turn.
@@ -78,6 +80,7 @@ impl Pipeline {
         let source = core.audit_source.clone();
         let auditor = Auditor::new(source, config.audit_period, config.list_deadline);
         let reflector = Reflector::new(config, core.env.seed());
+        let keeper = Keeper::new(core.shelf.clone(), core.client());
         let limits = core.options.fifo_limits;
         let fifo = DeltaFifo::new(core.options.fifo, limits.deltas).with_max_bytes(limits.bytes);
         Self {
@@ -94,6 +97,7 @@ impl Pipeline {
             request: None,
             builds: JoinSet::new(),
             auditor,
+            keeper,
             has_woken: false,
             unyielded: 0,
         }
@@ -101,15 +105,23 @@ impl Pipeline {
 
     /// Runs until the informer is stopped.
     pub(super) async fn run(self) {
-        let span = tracing::info_span!("informer", resource = %self.core.info);
-        self.run_loop().instrument(span).await;
+        self.run_from(None).await;
     }
 
-    async fn run_loop(mut self) {
+    /// The same, going on from a snapshot that the writer's store holds.
+    pub(super) async fn run_from(self, from: Option<Restored>) {
+        let span = tracing::info_span!("informer", resource = %self.core.info);
+        self.run_loop(from).instrument(span).await;
+    }
+
+    async fn run_loop(mut self, from: Option<Restored>) {
         let core = Arc::clone(&self.core);
         let mut connection = Connection::default();
         let mut alarm = core.env.alarm();
-        self.reflector.start(core.env.now());
+        match from {
+            Some(restored) => self.go_on_from(restored),
+            None => self.reflector.start(core.env.now()),
+        }
         self.resync.start(core.env.now());
         loop {
             self.settle(&mut connection).await;
@@ -124,6 +136,7 @@ impl Pipeline {
                     }
                 }
                 audited = self.auditor.next() => self.on_audited(audited),
+                written = self.keeper.next() => self.on_written(written),
                 () = alarm.until(wake) => self.on_time(),
                 observed = connection.next() => self.on_observed(observed, &mut connection),
             }
@@ -131,10 +144,40 @@ impl Pipeline {
         drop(connection);
         self.builds.shutdown().await;
         self.auditor.shutdown().await;
+        let may_resume = self.reflector.may_resume_later();
         self.reflector.handle(Input::Stop, core.env.now());
         self.take_steps();
         self.apply_all().await;
+        let keeper = std::mem::replace(&mut self.keeper, Keeper::new(None, None));
+        let written = keeper.finish(&core.root(), may_resume).await;
+        self.on_written(written);
         self.tell_state();
+    }
+
+    /// Begins at the version of a snapshot: what is stored is heard, and compared with the server.
+    fn go_on_from(&mut self, restored: Restored) {
+        let Restored {
+            from,
+            objects,
+            written,
+        } = restored;
+        let version = from.version.to_string();
+        tracing::info!(objects, version, %written, "the cache was read from disk");
+        self.fifo.begin_at(&version);
+        self.status.restored(written);
+        self.report(ReportEvent::Restored { objects, version });
+        self.reflector.resume(from, self.core.env.now());
+        self.wake();
+    }
+
+    fn on_written(&mut self, written: Result<(), String>) {
+        match written {
+            Ok(()) => tracing::debug!("the cache is on disk"),
+            Err(reason) => {
+                tracing::warn!(reason, "the cache was not written to disk");
+                self.report(ReportEvent::SnapshotFailed { reason });
+            }
+        }
     }
 
     /// Takes the steps that the machines ask for after an input.
@@ -170,8 +213,10 @@ impl Pipeline {
     fn next_wake(&mut self) -> Instant {
         let reflector = self.reflector.next_wake();
         let resync = self.resync.next_wake();
-        let audit = self.auditor.next_wake(self.core.env.now());
-        let wakes = [reflector, resync, audit].into_iter().flatten();
+        let now = self.core.env.now();
+        let audit = self.auditor.next_wake(now);
+        let keeper = self.keeper.next_wake(now);
+        let wakes = [reflector, resync, audit, keeper].into_iter().flatten();
         wakes.min().unwrap_or(Instant::FAR_FUTURE)
     }
 
@@ -181,6 +226,8 @@ impl Pipeline {
         let selected = self.reflector.selected();
         let core = &self.core;
         self.auditor.on_time(&core.root(), selected, &core.env);
+        let may_resume = self.reflector.may_resume_later();
+        self.keeper.on_time(&core.root(), may_resume, now);
         let due = self.resync.due(now);
         if !due.is_empty() {
             self.enqueue(Delta::Sync { due: due.into() });

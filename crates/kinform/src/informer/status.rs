@@ -24,9 +24,15 @@ pub(super) struct Status {
     trouble: Option<Trouble>,
     stale_since: Option<Timestamp>,
     synced_at: Option<String>,
+    restored_at: Option<Timestamp>,
 }
 
 impl Status {
+    /// Objects were read from a snapshot that was written at this time.
+    pub(super) fn restored(&mut self, written: Timestamp) {
+        self.restored_at = Some(written);
+    }
+
     pub(super) fn on_event(&mut self, event: &ReflectorEvent) {
         match event {
             ReflectorEvent::Retrying { after, problem } => {
@@ -38,7 +44,7 @@ impl Status {
                 }
                 self.reflector = Some(state.clone());
             }
-            ReflectorEvent::Listed { .. } => self.trouble = None,
+            ReflectorEvent::Listed { .. } | ReflectorEvent::Resumed { .. } => self.trouble = None,
             _ => {}
         }
     }
@@ -72,6 +78,12 @@ impl Status {
             }
             Some(State::NoSuchKind) => {
                 InformerState::NoSuchKind(told("the server has no such resource"))
+            }
+            _ if !root.has_synced()
+                && let Some(since) = self.restored_at =>
+            {
+                let trouble = told("read from disk, not compared with the server yet");
+                InformerState::Stale { since, trouble }
             }
             _ if !root.has_synced() => InformerState::Listing { trouble },
             Some(State::Stale { .. }) => {

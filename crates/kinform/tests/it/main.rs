@@ -7,6 +7,7 @@ mod causes;
 mod compressed;
 mod connection;
 mod definitions;
+mod disk_cache;
 mod duplicates;
 mod dynamic;
 mod elided;

@@ -1,7 +1,7 @@
 //! The order of the machines in `kinform-core`.
 //!
 //! ```text
-//! wire backoff time stats ◀─ object ◀─ delta ◀─ reflector │ fifo │ store ◀─ informer
+//! wire backoff time stats ◀─ object ◀─ delta ◀─ reflector │ fifo │ store ◀─ snapshot ◀─ informer
 //!                             ▲─ causes ◀─ queue (also on backoff, bucket) │ loops
 //! election stands alone, on backoff, dice and time
 //! ```
@@ -25,7 +25,8 @@ pub(super) const LAW: Law = Law {
         ("reflector", &["delta"]),
         ("fifo", &["delta"]),
         ("store", &["delta", "sync"]),
-        ("informer", &["reflector", "fifo", "store"]),
+        ("snapshot", &["store"]),
+        ("informer", &["reflector", "fifo", "snapshot"]),
         ("causes", &["object"]),
         ("loops", &["causes"]),
         ("queue", &["backoff", "bucket", "causes"]),

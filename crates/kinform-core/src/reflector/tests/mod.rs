@@ -11,6 +11,7 @@ mod bugs;
 mod endings;
 mod lists;
 mod props;
+mod rejoin;
 mod streams;
 mod watches;
 
@@ -70,6 +71,17 @@ impl Bench {
         }
         if input == "start" {
             self.machine.start(self.now);
+        } else if let Some(from) = input.strip_prefix("resume ") {
+            let mut words = from.split(' ');
+            let version = words.next().unwrap_or_default().into();
+            let objects = words.next().and_then(|number| number.parse().ok());
+            let witnesses = words.map(object).collect();
+            let from = Resumption {
+                version,
+                objects,
+                witnesses,
+            };
+            self.machine.resume(from, self.now);
         } else if input == "wait" {
             self.now = self.machine.next_wake().expect("a time to wake up at");
             self.machine.handle(Input::Timer, self.now);
@@ -150,6 +162,7 @@ fn parse(input: &str) -> Input {
         "page" => Input::PageEnd {
             version: rest.trim_matches('"').into(),
             continue_token: last.unwrap_or_default().to_owned(),
+            remaining: words.next().map(|number| number.parse().unwrap()),
         },
         "add" => event(Event::Added(object(rest))),
         "mod" => event(Event::Modified(object(rest))),
@@ -221,8 +234,16 @@ pub(super) fn words(step: &Step) -> Option<String> {
         }
         Step::Request(Request::Probe { options, .. }) => {
             assert_eq!(options.limit, Some(1));
-            assert_eq!(options.resource_version, None);
+            let exactly = Some(kinform_api::VersionMatch::Exact);
+            let is_exact = options.version_match == exactly;
+            assert_eq!(options.resource_version.is_some(), is_exact);
             text.push_str("probe");
+            if is_exact {
+                write!(text, " at {}", version(&options.resource_version)).unwrap();
+            }
+            if let Some(fields) = &options.field_selector {
+                write!(text, " {}", fields.replace(',', "+")).unwrap();
+            }
         }
         Step::Request(Request::Watch { options, .. }) => {
             let verb = if options.send_initial_events == Some(true) {
@@ -233,7 +254,9 @@ pub(super) fn words(step: &Step) -> Option<String> {
             assert_eq!(options.version_match.is_some(), verb == "stream");
             assert!(options.allow_bookmarks);
             let timeout = options.timeout.unwrap().as_secs();
-            assert!((300..=600).contains(&timeout), "{timeout}");
+            let is_short = timeout == 3;
+            assert!(is_short || (300..=600).contains(&timeout), "{timeout}");
+            text.push_str(if is_short { "short " } else { "" });
             write!(text, "{verb} rv={}", version(&options.resource_version)).unwrap();
         }
         Step::Delta(delta) => delta_words(delta, &mut text),
@@ -241,6 +264,9 @@ pub(super) fn words(step: &Step) -> Option<String> {
         Step::Report(ReflectorEvent::Listed { .. }) => return None,
         Step::Report(ReflectorEvent::Retrying { problem, .. }) => {
             write!(text, "retry {}", problem.kind.as_str()).unwrap();
+        }
+        Step::Report(ReflectorEvent::Resumed { from, version }) => {
+            write!(text, "resumed {from}>{version}").unwrap();
         }
         Step::Report(ReflectorEvent::Relisting { reason }) => {
             write!(text, "relist {}", reason.as_str()).unwrap();
@@ -271,6 +297,7 @@ fn delta_words(delta: &Delta, text: &mut String) {
         Delta::Replaced(o) => write!(text, "item {}", name(o)),
         Delta::ListEnd { version } => write!(text, "end {version}"),
         Delta::WentBack => write!(text, "went back"),
+        Delta::CaughtUp => write!(text, "caught up"),
         Delta::ListAbort => write!(text, "abort"),
         Delta::Bookmark { version } => write!(text, "mark {version}"),
         Delta::Quarantined(_) => write!(text, "quarantined"),
