@@ -24,5 +24,6 @@ mod rounds;
 mod screen;
 mod serve;
 mod terminal;
+mod top;
 mod wait;
 mod watch;
