@@ -5,7 +5,7 @@
 //! ```
 //!
 //! * `address.rs`: the address and the token; the files that programs wrote;
-//! * `trouble.rs`: what goes wrong, as one line with a remedy.
+//! * `trouble.rs`: troubles, each as one line with a remedy.
 //!
 //! The token is sent to loopback alone, and stands in no message. No proxy is asked. Fields that this
 //! command does not know are ignored, and those that an older program does not send have defaults.
@@ -99,7 +99,7 @@ impl Attach {
     /// Asks for a view, as `queues` with `[("controller", "web")]`.
     ///
     /// # Errors
-    /// No reply, or none of an inspector that this command understands: a line with a remedy.
+    /// No reply, or a reply that this command does not understand: a line with a remedy.
     ///
     /// # Cancel safety
     /// The request is given up.
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(clipped(b""), "");
     }
 
-    /// What becomes of a reply.
+    /// The result of a reply.
     async fn told(reply: &str) -> Result<String, Trouble> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let attach = Attach::parse(&listener.local_addr().unwrap().to_string()).unwrap();

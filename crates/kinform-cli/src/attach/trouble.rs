@@ -1,4 +1,4 @@
-//! What goes wrong between this command and an inspector.
+//! Troubles between this command and an inspector.
 //!
 //! ```text
 //! error of a request │ status of a reply ─▶ Trouble ─▶ Failure: one line, and a remedy

@@ -6,7 +6,7 @@
 //!
 //! Upstream counterpart: none.
 
-/// What a host adds to the screen. All of it is asked for 20 times a second and must not block.
+/// Additions of a host to the screen. All of it is asked for 20 times a second and must not block.
 pub(crate) trait Extras {
     /// Short words for things to try, numbered from 1; nine at most are shown.
     fn things(&self) -> Vec<String>;

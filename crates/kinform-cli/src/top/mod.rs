@@ -5,7 +5,7 @@
 //!                                                        without a terminal: lines.rs
 //! ```
 //!
-//! * `place.rs`: a view and what it shows; `command.rs`: words after `:`; `contact.rs`: a program that
+//! * `place.rs`: a view and what it shows; `prompt.rs`, `command.rs`: typing, and words after `:`; `contact.rs`: a program that
 //!   does not answer;
 //! * `page.rs`, `columns.rs`, `numbers.rs`, `trends.rs`, `paint.rs`: rows, tables, numbers, lines of
 //!   values, styles;
@@ -26,6 +26,7 @@ mod paint;
 mod picture;
 mod place;
 mod poll;
+mod prompt;
 mod reply;
 mod screen;
 mod state;

@@ -1,4 +1,4 @@
-//! Styles: 16 colours, or none.
+//! Styles, with 16 colours or without colour.
 //!
 //! ```text
 //! NO_COLOR ─▶ Paint ─▶ a style for what is good, bad, a head ..

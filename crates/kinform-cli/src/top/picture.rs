@@ -1,4 +1,4 @@
-//! What is on the screen, before it is drawn. Pure.
+//! The content of the screen, before it is drawn. Pure.
 //!
 //! ```text
 //! State, Page, head and foot, size ─▶ Picture ─▶ ratatui's buffer        equal pictures are drawn once
@@ -50,7 +50,7 @@ const HELP: [&str; 14] = [
     "q, Ctrl-C   end",
 ];
 
-/// What is around the page.
+/// The text around the page.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Around<'a> {
     pub(super) program: &'a str,

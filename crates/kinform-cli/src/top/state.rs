@@ -5,7 +5,7 @@
 //! ```
 //!
 //! INVARIANT: the cursor is on a row of the page at which it may stop, if there is one.
-//! BOUND: 50 places to go back to, 200 letters of a prompt.
+//! BOUND: 50 places to go back to.
 //!
 //! Upstream counterpart: the keys of k9s.
 
@@ -16,10 +16,10 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::command::Command;
 use super::page::Page;
 use super::place::{Form, Place};
+use super::prompt::{Typed, typed};
 use crate::args::inspecting::VIEWS;
 
 const BACK: usize = 50;
-const LETTERS: usize = 200;
 /// The pause in typing after which a search is asked of the program.
 const PAUSE: Duration = Duration::from_millis(300);
 /// Columns that an arrow moves a text by.
@@ -42,7 +42,7 @@ pub(super) struct State {
     typed: Option<Instant>,
 }
 
-/// What keys are for.
+/// The use of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Browse,
@@ -55,7 +55,7 @@ pub(super) enum Mode {
     Things,
 }
 
-/// What a key asks for.
+/// The request of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Stay,
@@ -271,7 +271,7 @@ impl State {
         }
     }
 
-    /// Goes to the view that is so many places to the right.
+    /// Goes to the view that is a number of places to the right.
     fn turn(&mut self, by: usize) {
         let number = (self.place.number() + by) % VIEWS.len();
         if let Some(place) = Place::of_number(number) {
@@ -357,28 +357,6 @@ impl State {
     }
 }
 
-/// What a key does to a prompt.
-enum Typed {
-    Text(String),
-    Done,
-    Cancelled,
-    Nothing,
-}
-
-fn typed(key: KeyEvent, mut text: String) -> Typed {
-    let control = key.modifiers.contains(KeyModifiers::CONTROL);
-    match key.code {
-        KeyCode::Enter => return Typed::Done,
-        KeyCode::Esc => return Typed::Cancelled,
-        KeyCode::Backspace if text.is_empty() => return Typed::Cancelled,
-        KeyCode::Backspace => drop(text.pop()),
-        KeyCode::Char('u') if control => text.clear(),
-        KeyCode::Char(letter) if !control && text.chars().count() < LETTERS => text.push(letter),
-        _ => return Typed::Nothing,
-    }
-    Typed::Text(text)
-}
-
 fn digit(code: KeyCode) -> Option<usize> {
     let KeyCode::Char(letter) = code else {
         return None;
@@ -395,6 +373,7 @@ mod tests {
 
     use super::*;
     use crate::top::page::{Kind, Row};
+    use crate::top::prompt::LETTERS;
 
     fn page() -> Page {
         let row =

@@ -19,6 +19,7 @@ mod manifests;
 mod meddler;
 mod newcomers;
 mod plugin;
+mod pseudo_terminal;
 mod rbac;
 mod rounds;
 mod screen;
