@@ -8,6 +8,7 @@
 //! stdout is data and stderr is everything else. A bare command never touches a real cluster.
 
 mod args;
+mod attach;
 mod catalogue;
 mod cluster;
 mod completion;
@@ -20,6 +21,7 @@ mod doctor;
 mod exit;
 mod expression;
 mod files;
+mod full_screen;
 mod get;
 mod manifest;
 mod measure;
@@ -36,6 +38,7 @@ mod story;
 mod sync;
 mod target;
 mod terminal;
+mod top;
 mod tree;
 #[cfg(feature = "typed")]
 mod typed;
@@ -79,6 +82,7 @@ fn run(command: Command) -> Result<Ending, Failure> {
             Command::Story(args) => story::run(args).await,
             Command::Tree(args) => tree::run(args).await,
             Command::Diff(args) => diff::run(args).await,
+            Command::Top(args) => top::command(args).await,
             Command::Doctor(args) => doctor::run(args).await,
             Command::Rbac(args) => rbac::run(args).await,
             Command::Version(args) => version::run(args).await,

@@ -10,12 +10,13 @@
 //!
 //! * `cluster.rs`: the flags of a connection and a selection; `values.rs`: durations and names;
 //! * `serve.rs`, `reading.rs` (`watch`, `get`, `measure`), `looking.rs` (`wait`, `story`, `tree`,
-//!   `diff`), `checking.rs` (`doctor`, `rbac`, `version`, `completion`).
+//!   `diff`), `inspecting.rs` (`top`), `checking.rs` (`doctor`, `rbac`, `version`, `completion`).
 //!
 //! Upstream counterpart: flag names follow kubectl and client-go's clientcmd overrides.
 
 pub(crate) mod checking;
 pub(crate) mod cluster;
+pub(crate) mod inspecting;
 pub(crate) mod looking;
 pub(crate) mod reading;
 pub(crate) mod serve;
@@ -26,6 +27,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use self::checking::{CompletionArgs, DoctorArgs, RbacArgs, VersionArgs};
+use self::inspecting::TopArgs;
 use self::looking::{DiffArgs, StoryArgs, TreeArgs, WaitArgs};
 use self::reading::{GetArgs, MeasureArgs, WatchArgs};
 use self::serve::ServeArgs;
@@ -70,6 +72,8 @@ pub(crate) enum Command {
     Tree(TreeArgs),
     /// Print what changes in an object from now on: exit code 0 if nothing, 1 if something does
     Diff(DiffArgs),
+    /// Look at the informers and controllers of a running program, through its inspector
+    Top(TopArgs),
     /// Check the rights, the server and the way to it; name what is wrong, and a remedy
     Doctor(DoctorArgs),
     /// Run a command and print the least role that it needs

@@ -7,10 +7,8 @@
 //! The terminal is given back however the command ends; lines for stderr are kept until then, and the
 //! last of them are at the foot of the screen. All cells are without letters that control a terminal.
 
-use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
-use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Style, Stylize as _};
@@ -20,7 +18,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 
 use super::rows::{Mark, Rows};
 use crate::exit::{Ending, Failure};
-use crate::stderr::Hold;
+use crate::full_screen::FullScreen;
 
 /// The time between two pictures.
 const PERIOD: Duration = Duration::from_millis(200);
@@ -32,23 +30,11 @@ const MAX_WIDTH: usize = 60;
 /// The terminal while the command has it.
 #[derive(Debug)]
 pub(super) struct Screen {
-    // Dropped first: lines are written to the terminal as it was.
-    terminal: Restored,
-    held: Hold,
+    full: FullScreen,
     period: Interval,
     from: usize,
     /// Rows that fit.
     height: usize,
-}
-
-/// Gives the terminal back.
-#[derive(Debug)]
-struct Restored(DefaultTerminal);
-
-impl Drop for Restored {
-    fn drop(&mut self) {
-        ratatui::restore();
-    }
 }
 
 impl Screen {
@@ -57,16 +43,13 @@ impl Screen {
     /// # Errors
     /// The terminal cannot be set.
     pub(super) fn open() -> Result<Option<Self>, Failure> {
-        let is_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
-        let is_plain = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-        if !is_terminal || is_plain || std::env::var_os("RUST_LOG").is_some() {
+        let Some(full) = FullScreen::open()? else {
             return Ok(None);
-        }
+        };
         let mut period = tokio::time::interval(PERIOD);
         period.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Some(Self {
-            held: Hold::begin(),
-            terminal: Restored(ratatui::try_init()?),
+            full,
             period,
             from: 0,
             height: 1,
@@ -112,10 +95,10 @@ impl Screen {
     ) -> Result<(), Failure> {
         let now = Instant::now();
         rows.expire(now);
-        let foot = self.held.last(FOOT);
+        let foot = self.full.last_lines(FOOT);
         let (from, held) = (&mut self.from, foot.len());
         let mut height = self.height;
-        self.terminal.0.draw(|frame| {
+        self.full.terminal().draw(|frame| {
             let foot_height = u16::try_from(held).unwrap_or(0);
             let parts = [
                 Constraint::Length(1),

@@ -22,6 +22,7 @@ const HANDLERS: usize = 50;
 
 /// The informers of the program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Caches {
     /// The head.
@@ -35,6 +36,7 @@ pub struct Caches {
 
 /// One informer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct CacheRow {
     /// Its name, for `?cache=`.
@@ -91,6 +93,7 @@ pub struct CacheRow {
 
 /// One handler, or one stream of changes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct HandlerRow {
     /// Its name.

@@ -22,6 +22,7 @@ const CHARACTERS: usize = 200;
 
 /// A field that differs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Change {
     /// The path, as `spec.containers[0].image`.

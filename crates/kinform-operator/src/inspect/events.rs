@@ -34,6 +34,7 @@ const INTERVAL: Duration = Duration::from_millis(500);
 
 /// The event of an object: its version, but not its content.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct ObjectSign {
     /// The version in the cache; `null` if it has none.

@@ -25,6 +25,7 @@ const FIELDS: usize = 40;
 
 /// The memory of the caches.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Memory {
     /// The head.
@@ -40,6 +41,7 @@ pub struct Memory {
 
 /// The memory of one cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct CacheMemory {
     /// The cache, for `?cache=`.
@@ -60,6 +62,7 @@ pub struct CacheMemory {
 
 /// The memory of a namespace in one cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct NamespaceMemory {
     /// The namespace; `null` for objects of the cluster.
@@ -72,6 +75,7 @@ pub struct NamespaceMemory {
 
 /// The bytes of one cache by field.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct FieldMemory {
     /// The cache.
@@ -86,6 +90,7 @@ pub struct FieldMemory {
 
 /// One field.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct FieldRow {
     /// The path, as `Projection::drop_path` takes it.

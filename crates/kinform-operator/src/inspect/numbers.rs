@@ -20,6 +20,7 @@ pub(super) const ROWS: usize = 200;
 
 /// The head of every reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Head {
     /// The version of the JSON: `v1`.
@@ -32,6 +33,7 @@ pub struct Head {
 
 /// A counter, and its rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Rate {
     /// The count since the start.
@@ -42,6 +44,7 @@ pub struct Rate {
 
 /// The distribution of a duration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Latency {
     /// The number of measurements in the window.

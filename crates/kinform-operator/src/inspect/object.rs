@@ -34,6 +34,7 @@ const READ: Duration = Duration::from_secs(5);
 
 /// One object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct ObjectView {
     /// The head.
@@ -70,6 +71,7 @@ pub struct ObjectView {
 
 /// An owner of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Owner {
     /// Group and version.
@@ -86,6 +88,7 @@ pub struct Owner {
 
 /// A version of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct VersionRow {
     /// The time at which the inspector saw it.
@@ -98,6 +101,7 @@ pub struct VersionRow {
 
 /// A manager of fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Manager {
     /// Its name.
@@ -114,6 +118,7 @@ pub struct Manager {
 
 /// The key of a controller that waits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct WaitingRow {
     /// The controller.

@@ -15,6 +15,7 @@ use super::sight::Sight;
 
 /// The way of data through the program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Pipeline {
     /// The head.
@@ -34,6 +35,7 @@ pub struct Pipeline {
 
 /// The lease of an operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct LeaseState {
     /// Namespace and name.
@@ -44,6 +46,7 @@ pub struct LeaseState {
 
 /// The data of one informer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct InformerFlow {
     /// The name of the cache.
@@ -73,6 +76,7 @@ pub struct InformerFlow {
 
 /// The data of one controller.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct QueueFlow {
     /// The name of the controller.

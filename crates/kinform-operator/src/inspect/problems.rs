@@ -33,6 +33,7 @@ const FAILURES: u32 = 5;
 
 /// The problems of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Problems {
     /// The head.
@@ -46,6 +47,7 @@ pub struct Problems {
 
 /// One problem.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Problem {
     /// One word: `forbidden`, `stale`, `quarantined`, `loop`, ... docs/inspector.md lists them.

@@ -27,6 +27,7 @@ const LOOKED_AT: usize = 5_000;
 
 /// The controllers of the program and their queues.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Queues {
     /// The head.
@@ -44,6 +45,7 @@ pub struct Queues {
 
 /// One controller and its queue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct QueueRow {
     /// The name of the controller, for `?controller=`.
@@ -94,6 +96,7 @@ pub struct QueueRow {
 
 /// A key that a worker has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct InWork {
     /// The namespace.
@@ -106,6 +109,7 @@ pub struct InWork {
 
 /// A key that waits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct KeyRow {
     /// The namespace.
@@ -126,6 +130,7 @@ pub struct KeyRow {
 
 /// A run that ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct RunRow {
     /// The controller.
@@ -146,6 +151,7 @@ pub struct RunRow {
 
 /// The causes of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct CauseList {
     /// The last causes, eight at most, the oldest first.
@@ -158,6 +164,7 @@ pub struct CauseList {
 
 /// One cause of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct CauseRow {
     /// `initial`, `added`, `updated`, `deleted`, `resynced`, `requeued`, `woken`, `retried`,

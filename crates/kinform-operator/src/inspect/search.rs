@@ -20,6 +20,7 @@ use super::sight::Sight;
 
 /// Objects that were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Objects {
     /// The head.
@@ -35,6 +36,7 @@ pub struct Objects {
 
 /// One object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct ObjectRow {
     /// The cache.

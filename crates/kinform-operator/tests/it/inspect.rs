@@ -1,5 +1,6 @@
 //! The inspector over sockets: who may look, what is shown, what never is.
 
+use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +13,8 @@ use kinform::{GroupVersionResource, InformerFactory, Scope};
 use kinform_operator::{Inspector, inspect};
 use kinform_testkit::{TestServer, scripted};
 use kube_client::api::{Api, PostParams};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
@@ -206,6 +209,14 @@ async fn each_view_tells_of_the_program() {
         looking.view("problems").await["problems"],
         serde_json::json!([])
     );
+    reads::<inspect::Pipeline>(&pipeline);
+    reads::<inspect::Caches>(&caches);
+    reads::<inspect::Objects>(&found);
+    reads::<inspect::Memory>(&memory);
+    reads::<inspect::Queues>(&looking.view("queues").await);
+    reads::<inspect::Problems>(&looking.view("problems").await);
+    let path = "object?cache=configmaps&namespace=default&name=a";
+    reads::<inspect::ObjectView>(&looking.view(path).await);
     for (path, code) in [
         ("nosuch", 404),
         (
@@ -220,6 +231,18 @@ async fn each_view_tells_of_the_program() {
         assert_eq!(looking.get(&path).await.0, code, "{path}");
     }
     looking.stop().await;
+}
+
+/// The public types read what they wrote; what they do not know is ignored, and what is missing has a
+/// default.
+fn reads<T: Default + PartialEq + Debug + Serialize + DeserializeOwned>(json: &Value) {
+    let read: T = serde_json::from_value(json.clone()).unwrap();
+    assert_eq!(serde_json::to_value(&read).unwrap(), *json);
+    let mut newer = json.clone();
+    newer["later"] = 1.into();
+    assert_eq!(serde_json::from_value::<T>(newer).unwrap(), read);
+    let older: T = serde_json::from_str("{}").unwrap();
+    assert_eq!(older, T::default());
 }
 
 /// Asks for a view until it is so.
