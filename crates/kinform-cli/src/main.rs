@@ -45,6 +45,7 @@ mod typed;
 mod version;
 mod wait;
 mod watch;
+mod why;
 
 use std::process::ExitCode;
 
@@ -83,6 +84,7 @@ fn run(command: Command) -> Result<Ending, Failure> {
             Command::Tree(args) => tree::run(args).await,
             Command::Diff(args) => diff::run(args).await,
             Command::Top(args) => top::command(args).await,
+            Command::Why(args) => why::run(args).await,
             Command::Doctor(args) => doctor::run(args).await,
             Command::Rbac(args) => rbac::run(args).await,
             Command::Version(args) => version::run(args).await,

@@ -98,7 +98,11 @@ pub(crate) struct DiffArgs {
     /// Object to compare with itself
     #[command(flatten)]
     pub(crate) of: ObjectArgs,
-    /// Compare after this long, e.g. 10s, 1m30s (default: when interrupted)
+    /// Running program whose versions of the object are printed: the address that its inspector
+    /// printed, HOST:PORT with the token in KINFORM_TOKEN, or the file that it wrote
+    #[arg(long, value_name = "URL|FILE")]
+    pub(crate) attach: Option<String>,
+    /// Compare after this long, e.g. 10s, 1m30s (default: when interrupted; with --attach, at once)
     #[arg(long = "for", value_parser = duration, value_name = "DURATION")]
     pub(crate) run_for: Option<Duration>,
     /// Format of the changed fields

@@ -10,7 +10,7 @@
 //!
 //! * `cluster.rs`: the flags of a connection and a selection; `values.rs`: durations and names;
 //! * `serve.rs`, `reading.rs` (`watch`, `get`, `measure`), `looking.rs` (`wait`, `story`, `tree`,
-//!   `diff`), `inspecting.rs` (`top`), `checking.rs` (`doctor`, `rbac`, `version`, `completion`).
+//!   `diff`), `inspecting.rs` (`top`, `why`), `checking.rs` (`doctor`, `rbac`, `version`, `completion`).
 //!
 //! Upstream counterpart: flag names follow kubectl and client-go's clientcmd overrides.
 
@@ -27,7 +27,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use self::checking::{CompletionArgs, DoctorArgs, RbacArgs, VersionArgs};
-use self::inspecting::TopArgs;
+use self::inspecting::{TopArgs, WhyArgs};
 use self::looking::{DiffArgs, StoryArgs, TreeArgs, WaitArgs};
 use self::reading::{GetArgs, MeasureArgs, WatchArgs};
 use self::serve::ServeArgs;
@@ -74,6 +74,8 @@ pub(crate) enum Command {
     Diff(DiffArgs),
     /// Look at the informers and controllers of a running program, through its inspector
     Top(TopArgs),
+    /// Print the reasons for which a running program reconciles an object
+    Why(WhyArgs),
     /// Check the rights, the server and the way to it; name what is wrong, and a remedy
     Doctor(DoctorArgs),
     /// Run a command and print the least role that it needs

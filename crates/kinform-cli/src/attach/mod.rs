@@ -5,6 +5,7 @@
 //! ```
 //!
 //! * `address.rs`: the address and the token; the files that programs wrote;
+//! * `kept.rs`: an object of the program, by the words of a command;
 //! * `trouble.rs`: troubles, each as one line with a remedy.
 //!
 //! The token is sent to loopback alone, and stands in no message. No proxy is asked. Fields that this
@@ -15,6 +16,7 @@
 //! Upstream counterpart: none.
 
 mod address;
+mod kept;
 mod trouble;
 
 use std::fmt;
@@ -34,6 +36,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use self::address::Address;
+pub(crate) use self::kept::Kept;
 pub(crate) use self::trouble::Trouble;
 use crate::exit::Failure;
 use crate::terminal::visible;

@@ -43,6 +43,7 @@ use tokio::time::MissedTickBehavior;
 
 use self::contact::Contact;
 pub(crate) use self::extras::{Extras, NoExtras};
+pub(crate) use self::numbers::ms;
 use self::page::Page;
 use self::paint::Paint;
 use self::picture::{Around, Picture, height};
@@ -53,6 +54,7 @@ use self::screen::Screen;
 use self::state::{Order, State};
 use self::trends::Trends;
 use self::views::Look;
+pub(crate) use self::views::cause_text;
 use crate::args::inspecting::{TopArgs, TopOutput};
 use crate::attach::Attach;
 use crate::exit::{Ending, Failure};

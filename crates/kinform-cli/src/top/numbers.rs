@@ -43,7 +43,7 @@ fn scaled(mut count: f64) -> String {
 }
 
 /// A duration in milliseconds.
-pub(super) fn ms(time: Option<f64>) -> String {
+pub(crate) fn ms(time: Option<f64>) -> String {
     let Some(time) = time else {
         return NONE.to_owned();
     };

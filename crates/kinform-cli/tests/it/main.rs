@@ -28,3 +28,4 @@ mod terminal;
 mod top;
 mod wait;
 mod watch;
+mod why;

@@ -42,7 +42,8 @@ pub(super) fn rows(list: &CauseList, look: Look) -> Vec<Row> {
     lines.into_iter().map(row).collect()
 }
 
-fn text(of: &CauseRow) -> String {
+/// One cause in words.
+pub(crate) fn text(of: &CauseRow) -> String {
     let mut parts = vec![of.event.clone()];
     parts.extend(of.resource.clone());
     let name = of.name.as_deref();

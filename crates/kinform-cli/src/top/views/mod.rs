@@ -18,6 +18,7 @@ mod problems;
 mod queues;
 mod runs;
 
+pub(crate) use self::causes::text as cause_text;
 use super::page::Page;
 use super::paint::Paint;
 use super::place::{Form, Place};

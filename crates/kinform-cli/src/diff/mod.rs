@@ -3,12 +3,15 @@
 //! ```text
 //! the object now ─┐
 //! its last version ┴─ compared at the end of the time ──▶ changed fields, exit code 0 (none) or 1
+//! --attach: attached.rs
 //! ```
 //!
 //! Noise is left out and secrets' values are digests, as in `watch -o diff`. A change that was taken
 //! back is no difference; stderr says how many versions there were.
 //!
 //! Upstream counterpart: the exit codes of `kubectl diff`.
+
+mod attached;
 
 use futures::StreamExt as _;
 use kinform::source::Wire;
@@ -28,6 +31,9 @@ use crate::watch::{elapsed, failure};
 
 /// Watches the object and prints the difference.
 pub(crate) async fn run(args: DiffArgs) -> Result<Ending, Failure> {
+    if let Some(program) = args.attach.clone() {
+        return attached::run(args, &program).await;
+    }
     let mut signals = Signals::listen()?;
     let mut elapsed = Box::pin(elapsed(args.run_for));
     let one = tokio::select! {
