@@ -1,8 +1,9 @@
 //! `kinform demo`: all parts of kinform at work, on a cluster of their own.
 //!
 //! ```text
-//! stage (server, seeded) → pipeline (informers, handlers, sample controller) ← churn
-//!        └ acts: cut every watch, expire history       └ numbers → view | plain lines → summary
+//! stage (server, seeded) → pipeline (informers, handlers, two replicas of a controller) ← churn
+//!        └ acts: troubles to try, each undone      └ numbers → view | plain lines → summary
+//!                                                  └ page (inspector)     tour: the same, step by step
 //! ```
 //!
 //! It never touches a real cluster. At the end it checks itself: churn stops, and the caches are
@@ -11,90 +12,66 @@
 mod acts;
 mod churn;
 mod compare;
+mod line;
+mod mistakes;
 mod numbers;
+mod page;
 mod pipeline;
+mod program;
+mod replicas;
 mod stage;
+#[cfg(test)]
+mod tests;
+mod tour;
 mod view;
 
 use std::io::IsTerminal as _;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::args::{DemoArgs, DemoOutput};
+use crate::args::demo::{DemoArgs, DemoCommand, DemoOutput, DemoVerb};
 use crate::exit::{Ending, Failure};
 use crate::process;
 use crate::signals::Signals;
 use crate::terminal::Out;
 
-use self::acts::Acts;
-use self::churn::{SendClock, Tally};
-use self::numbers::{Numbers, Sampler, Summary};
-use self::pipeline::Pipeline;
-use self::stage::Stage;
-use self::view::View;
+use self::acts::{Acts, Plan};
+use self::numbers::{Sampler, Summary};
+use self::program::Program;
+use self::view::{View, Wish};
 
-/// The time within which the caches must agree with the server once churn has stopped.
-const SETTLE: Duration = Duration::from_secs(5);
 /// The interval at which numbers are taken and shown.
 const TICK: Duration = Duration::from_millis(250);
 /// Ticks per plain line, which come less often than frames.
 const TICKS_A_LINE: u32 = 4;
 
-/// Runs the demo.
-pub(crate) async fn run(args: DemoArgs) -> Result<Ending, Failure> {
+/// Runs the demo, or its tour.
+pub(crate) async fn run(command: DemoCommand) -> Result<Ending, Failure> {
+    match command.verb {
+        Some(DemoVerb::Tour(args)) => tour::run(args).await,
+        None => run_all(command.args).await,
+    }
+}
+
+async fn run_all(args: DemoArgs) -> Result<Ending, Failure> {
     let mut signals = Signals::listen()?;
-    let clock = SendClock::start();
-    let stage = Stage::set(&args).await?;
-    stage.announce();
-    let pipeline = Pipeline::start(&stage, clock).await?;
-    crate::progress!(
-        "synced {} objects in {:.2} s, {:.2} s after the start",
-        pipeline.objects(),
-        pipeline.sync_seconds,
-        clock.elapsed().as_secs_f64()
-    );
-
-    let tally = Arc::new(Tally::default());
-    let churn = tokio::spawn(churn::churn(
-        (*stage.client).clone(),
-        clock,
-        stage.targets.clone(),
-        args.churn,
-        Arc::clone(&tally),
-    ));
-    let shown = show(&args, &stage, &pipeline, &tally, &mut signals).await;
-    churn.abort();
-    let _ = churn.await;
-    let (ending, mut summary) = shown?;
+    let program = Program::start(args.pods, args.churn).await?;
+    if args.web {
+        program.open_page().await;
+    }
+    let (ending, mut summary) = show(&args, &program, &mut signals).await?;
     signals.end_at_next();
-
-    let controller = pipeline.stop_controller().await;
-    let differences = pipeline.settle(&stage, SETTLE).await?;
-    controller?;
-    summary.complete(&pipeline);
+    let differences = program.settle().await?;
+    summary.complete(&program.pipeline);
     summary.rss_bytes = process::usage().rss_bytes;
     print(&args, &summary)?;
-    pipeline.shut_down().await;
-    stage.server.stop().await;
-    if differences.is_empty() {
-        crate::progress!("every key of every cache agrees with the server");
-        return Ok(ending);
-    }
-    for difference in differences.iter().take(20) {
-        crate::progress!("  {difference}");
-    }
-    Err(Failure::new(format!(
-        "{} keys differ between caches and server",
-        differences.len()
-    )))
+    program.end(&differences).await?;
+    Ok(ending)
 }
 
 /// Shows the pipeline until the demo ends; returns its numbers at that time.
 async fn show(
     args: &DemoArgs,
-    stage: &Stage,
-    pipeline: &Pipeline,
-    tally: &Tally,
+    program: &Program,
     signals: &mut Signals,
 ) -> Result<(Ending, Summary), Failure> {
     let full_screen = args.output.is_none() && std::io::stdout().is_terminal();
@@ -103,7 +80,8 @@ async fn show(
     } else {
         View::plain()
     };
-    let mut acts = Acts::new(args.run_for);
+    let mut acts = Acts::new(program.scene());
+    let mut plan = Plan::new(args.run_for, &args.acts);
     let mut sampler = Sampler::new();
     let mut ticks = tokio::time::interval(TICK);
     let started = Instant::now();
@@ -114,28 +92,51 @@ async fn show(
             ending = signals.ending() => break ending,
             _ = ticks.tick() => {}
         }
-        if args.run_for.is_some_and(|limit| started.elapsed() >= limit) {
+        let passed = started.elapsed();
+        let is_over = args.run_for.is_some_and(|limit| passed >= limit);
+        if is_over && !plan.is_open(passed, |number| acts.is_shown(number)) {
             break Ending::Done;
         }
         let wish = view.wish()?;
-        if wish == Some(view::Wish::Quit) {
+        if wish == Some(Wish::Quit) {
             break Ending::Done;
         }
-        if let Some(notice) = acts.play(started.elapsed(), wish, stage).await {
-            view.notice(&notice);
+        let number = match wish {
+            Some(Wish::Play(number)) => Some(number),
+            _ => plan.due(passed, |number| acts.is_shown(number)),
+        };
+        if let Some(number) = number {
+            plan.played(number);
+            play(&mut view, &mut acts, number).await;
         }
-        let numbers: Numbers = sampler.take(pipeline, tally);
+        for notice in acts.tell().await {
+            view.notice(&notice.text);
+        }
+        let numbers = sampler.take(&program.pipeline, &program.tally);
         if full_screen || count.is_multiple_of(TICKS_A_LINE) {
             view.show(&numbers)?;
         }
         count += 1;
     };
     // An early end still has to show the demo's acts.
-    if let Some(notice) = acts.play_the_rest(stage).await {
-        view.notice(&notice);
+    for number in plan.rest() {
+        play(&mut view, &mut acts, number).await;
     }
+    acts.undo().await;
     drop(view);
-    Ok((ending, sampler.summary(pipeline)))
+    Ok((ending, sampler.summary(&program.pipeline)))
+}
+
+/// Plays an act, with a word before it and where to look after it; or ends it.
+async fn play(view: &mut View, acts: &mut Acts<'_>, number: u8) {
+    let begins = acts.next(number);
+    if let Some(act) = begins {
+        view.notice(&format!("[{}] {}", act.number, act.happens));
+    }
+    view.notice(&acts.play(number).await.text);
+    if let Some(act) = begins {
+        view.notice(&format!("look at {}", act.look));
+    }
 }
 
 fn print(args: &DemoArgs, summary: &Summary) -> Result<(), Failure> {

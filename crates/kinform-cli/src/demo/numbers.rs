@@ -108,7 +108,7 @@ impl Sampler {
             .collect();
         let events = rows.iter().map(|row| row.events).sum();
         self.remember(events);
-        let controller = pipeline.controller_stats();
+        let work = pipeline.work();
         let (latency_p50_ms, latency_p99_ms) = pipeline.latencies();
         let busiest = pipeline
             .by_node
@@ -126,9 +126,9 @@ impl Sampler {
                 .map(|(_, stats)| stats.relists)
                 .sum(),
             notifications: pipeline.heard.notifications.load(Ordering::Relaxed),
-            queue_depth: controller.queue.depth,
-            reconciles: controller.reconciles(),
-            reconcile_errors: controller.failed,
+            queue_depth: work.depth,
+            reconciles: work.reconciles,
+            reconcile_errors: work.failed,
             latency_p50_ms,
             latency_p99_ms,
             busiest_node: busiest.map(|(node, pods)| (node.to_string(), pods)),
@@ -188,7 +188,7 @@ impl Summary {
         self.pods = pipeline.types[1].1.stats().objects;
         self.objects = pipeline.objects();
         self.handler_events = pipeline.notifications();
-        self.reconciles = pipeline.controller_stats().reconciles();
+        self.reconciles = pipeline.work().reconciles;
         self.relists = pipeline
             .stats()
             .iter()

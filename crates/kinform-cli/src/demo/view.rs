@@ -16,6 +16,7 @@ use ratatui::style::{Color, Style, Stylize as _};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Block, Paragraph, Row as TableRow, Sparkline, Table};
 
+use super::acts::Acts;
 use super::numbers::Numbers;
 use crate::exit::Failure;
 
@@ -27,10 +28,8 @@ const NOTICES: usize = 6;
 pub(crate) enum Wish {
     /// End.
     Quit,
-    /// Cut every watch.
-    Cut,
-    /// Expire the history.
-    Expire,
+    /// Play the act of this number, or end it.
+    Play(u8),
 }
 
 /// The place where numbers are shown: the full screen, or lines on stderr.
@@ -71,8 +70,7 @@ impl View {
             wish = match key.code {
                 KeyCode::Char('c') if control => Some(Wish::Quit),
                 KeyCode::Char('q') | KeyCode::Esc => Some(Wish::Quit),
-                KeyCode::Char('1') => Some(Wish::Cut),
-                KeyCode::Char('2') => Some(Wish::Expire),
+                KeyCode::Char(digit @ '1'..='8') => Some(Wish::Play(digit as u8 - b'0')),
                 _ => wish,
             };
         }
@@ -166,7 +164,7 @@ fn draw(frame: &mut Frame<'_>, numbers: &Numbers, notices: &[String]) {
         Constraint::Length(8),
         Constraint::Length(5),
         Constraint::Min(3),
-        Constraint::Length(1),
+        Constraint::Length(2),
     ])
     .areas(frame.area());
     let title = format!(" kinform demo · {:.0} s ", numbers.seconds);
@@ -188,13 +186,20 @@ fn draw(frame: &mut Frame<'_>, numbers: &Numbers, notices: &[String]) {
         Paragraph::new(notices).block(Block::bordered().title(" what happened ")),
         below,
     );
-    frame.render_widget(
-        Paragraph::new(
-            "[1] cut every watch  [2] expire history  [q] end and compare with the server",
-        )
-        .dim(),
-        help,
-    );
+    frame.render_widget(Paragraph::new(keys()).dim(), help);
+}
+
+/// The keys: an act each, and the end.
+fn keys() -> Text<'static> {
+    let acts = Acts::list()
+        .iter()
+        .map(|act| format!("[{}] {}", act.number, act.title));
+    let acts: Vec<String> = acts.collect();
+    let (first, second) = acts.split_at(acts.len() / 2);
+    Text::from(vec![
+        Line::from(first.join("  ")),
+        Line::from(format!("{}  [q] end, compare", second.join("  "))),
+    ])
 }
 
 fn types(numbers: &Numbers) -> Table<'static> {

@@ -47,6 +47,7 @@ const CRATES: [(&str, &[&str]); 12] = [
             "kinform",
             "kinform-apiserver",
             "kinform-controlplane",
+            "kinform-operator",
             "sample-controller",
         ],
     ),
