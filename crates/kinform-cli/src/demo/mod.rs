@@ -54,12 +54,16 @@ pub(crate) async fn run(command: DemoCommand) -> Result<Ending, Failure> {
 
 async fn run_all(args: DemoArgs) -> Result<Ending, Failure> {
     let mut signals = Signals::listen()?;
-    let program = Program::start(args.pods, args.churn).await?;
+    let mut program = Program::start(args.pods, args.churn).await?;
     if args.web {
         program.open_page().await;
     }
-    let (ending, mut summary) = show(&args, &program, &mut signals).await?;
+    let mut acts = Acts::new(program.scene());
+    let shown = show(&args, &program, &mut acts, &mut signals).await;
     signals.end_at_next();
+    acts.undo().await;
+    drop(acts);
+    let (ending, mut summary) = shown?;
     let differences = program.settle().await?;
     summary.complete(&program.pipeline);
     summary.rss_bytes = process::usage().rss_bytes;
@@ -72,6 +76,7 @@ async fn run_all(args: DemoArgs) -> Result<Ending, Failure> {
 async fn show(
     args: &DemoArgs,
     program: &Program,
+    acts: &mut Acts<'_>,
     signals: &mut Signals,
 ) -> Result<(Ending, Summary), Failure> {
     let full_screen = args.output.is_none() && std::io::stdout().is_terminal();
@@ -80,7 +85,6 @@ async fn show(
     } else {
         View::plain()
     };
-    let mut acts = Acts::new(program.scene());
     let mut plan = Plan::new(args.run_for, &args.acts);
     let mut sampler = Sampler::new();
     let mut ticks = tokio::time::interval(TICK);
@@ -107,7 +111,7 @@ async fn show(
         };
         if let Some(number) = number {
             plan.played(number);
-            play(&mut view, &mut acts, number).await;
+            play(&mut view, acts, number).await;
         }
         for notice in acts.tell().await {
             view.notice(&notice.text);
@@ -120,9 +124,8 @@ async fn show(
     };
     // An early end still has to show the demo's acts.
     for number in plan.rest() {
-        play(&mut view, &mut acts, number).await;
+        play(&mut view, acts, number).await;
     }
-    acts.undo().await;
     drop(view);
     Ok((ending, sampler.summary(&program.pipeline)))
 }

@@ -88,8 +88,10 @@ impl Program {
     }
 
     /// Ends churn and controllers; returns the keys that differ between caches and server.
-    pub(crate) async fn settle(&self) -> Result<Vec<Difference>, Failure> {
+    pub(crate) async fn settle(&mut self) -> Result<Vec<Difference>, Failure> {
         self.churn.abort();
+        // It was aborted.
+        let _ = (&mut self.churn).await;
         let controllers = self.pipeline.replicas.stop().await;
         let differences = self.pipeline.settle(&self.stage, SETTLE).await?;
         controllers.map(|()| differences)

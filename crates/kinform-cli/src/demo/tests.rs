@@ -122,7 +122,7 @@ macro_rules! act {
         $(#[$attribute])*
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn $name() {
-            let $program = program().await;
+            let mut $program = program().await;
             {
                 let mut $acts = Playing {
                     acts: Acts::new($program.scene()),

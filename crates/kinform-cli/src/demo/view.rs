@@ -20,6 +20,8 @@ use super::acts::Acts;
 use super::numbers::Numbers;
 use crate::exit::Failure;
 
+/// The title of the notices, with the last key.
+const BELOW: &str = " what happened · [q] ends, and compares the caches with the server ";
 /// BOUND: notices kept on the screen.
 const NOTICES: usize = 6;
 
@@ -178,18 +180,20 @@ fn draw(frame: &mut Frame<'_>, numbers: &Numbers, notices: &[String]) {
         .style(Style::new().fg(Color::Cyan))
         .data(numbers.history.iter().copied());
     frame.render_widget(events, spark);
-    let notices: Vec<Line<'_>> = notices
+    // The last ones that fit, without the borders.
+    let fit = usize::from(below.height.saturating_sub(2));
+    let notices: Vec<Line<'_>> = notices[notices.len().saturating_sub(fit)..]
         .iter()
         .map(|notice| Line::from(notice.as_str()))
         .collect();
     frame.render_widget(
-        Paragraph::new(notices).block(Block::bordered().title(" what happened ")),
+        Paragraph::new(notices).block(Block::bordered().title(BELOW)),
         below,
     );
     frame.render_widget(Paragraph::new(keys()).dim(), help);
 }
 
-/// The keys: an act each, and the end.
+/// The keys of the acts, in lines of 80 columns.
 fn keys() -> Text<'static> {
     let acts = Acts::list()
         .iter()
@@ -198,7 +202,7 @@ fn keys() -> Text<'static> {
     let (first, second) = acts.split_at(acts.len() / 2);
     Text::from(vec![
         Line::from(first.join("  ")),
-        Line::from(format!("{}  [q] end, compare", second.join("  "))),
+        Line::from(second.join("  ")),
     ])
 }
 
@@ -291,5 +295,20 @@ mod tests {
         ] {
             assert!(screen.contains(expected), "{expected} in\n{screen}");
         }
+    }
+
+    #[test]
+    fn a_small_terminal_has_every_act_and_the_newest_notice() {
+        let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+        let notices: Vec<String> = (1..=6).map(|number| format!("notice {number}")).collect();
+        terminal
+            .draw(|frame| draw(frame, &numbers(), &notices))
+            .unwrap();
+        let screen = terminal.backend().to_string();
+        for act in Acts::list() {
+            let key = format!("[{}] {}", act.number, act.title);
+            assert!(screen.contains(&key), "{key} in\n{screen}");
+        }
+        assert!(screen.contains("notice 6"), "{screen}");
     }
 }

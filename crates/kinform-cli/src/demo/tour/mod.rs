@@ -43,7 +43,7 @@ enum Answer {
 /// Runs the tour.
 pub(super) async fn run(args: TourArgs) -> Result<Ending, Failure> {
     let mut signals = Signals::listen()?;
-    let program = Program::start(args.pods, CHURN).await?;
+    let mut program = Program::start(args.pods, CHURN).await?;
     if args.web {
         program.open_page().await;
     }
@@ -55,8 +55,9 @@ pub(super) async fn run(args: TourArgs) -> Result<Ending, Failure> {
         out: Out::stdout(),
     };
     let walked = guide.walk(&mut signals).await;
-    acts.undo().await;
     signals.end_at_next();
+    acts.undo().await;
+    drop(acts);
     let differences = program.settle().await?;
     program.end(&differences).await?;
     walked
