@@ -55,7 +55,7 @@ use crate::exit::{Ending, Failure};
 fn main() -> ExitCode {
     let cli = completion::parse();
     stderr::log_from_environment();
-    let command = cli.command.unwrap_or(Command::Demo(cli.demo));
+    let command = cli.command.unwrap_or(Command::Demo(cli.demo.into()));
     match run(command) {
         Ok(ending) => ExitCode::from(ending.code()),
         Err(failure) => {

@@ -9,6 +9,7 @@
 //! command, too.
 //!
 //! * `cluster.rs`: the flags of a connection and a selection; `values.rs`: durations and names;
+//! * `demo.rs`: the demo and its tour;
 //! * `serve.rs`, `reading.rs` (`watch`, `get`, `measure`), `looking.rs` (`wait`, `story`, `tree`,
 //!   `diff`), `inspecting.rs` (`top`, `why`), `checking.rs` (`doctor`, `rbac`, `version`, `completion`).
 //!
@@ -16,22 +17,21 @@
 
 pub(crate) mod checking;
 pub(crate) mod cluster;
+pub(crate) mod demo;
 pub(crate) mod inspecting;
 pub(crate) mod looking;
 pub(crate) mod reading;
 pub(crate) mod serve;
 mod values;
 
-use std::time::Duration;
-
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 
 use self::checking::{CompletionArgs, DoctorArgs, RbacArgs, VersionArgs};
+use self::demo::{DemoArgs, DemoCommand};
 use self::inspecting::{TopArgs, WhyArgs};
 use self::looking::{DiffArgs, StoryArgs, TreeArgs, WaitArgs};
 use self::reading::{GetArgs, MeasureArgs, WatchArgs};
 use self::serve::ServeArgs;
-use self::values::duration;
 
 /// Informers for Kubernetes: watch, cache and index any resource; or try it all on an embedded
 /// API server.
@@ -55,7 +55,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run an embedded server, a seeded cluster, churn and the sample controller; show the pipeline
-    Demo(DemoArgs),
+    Demo(DemoCommand),
     /// Run only the embedded API server
     Serve(ServeArgs),
     /// Print every change of some resources, as informers' handlers hear it
@@ -85,32 +85,11 @@ pub(crate) enum Command {
     /// Print a script that completes words of the command line in a shell
     Completion(CompletionArgs),
 }
-/// `kinform demo`.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct DemoArgs {
-    /// Pods in the seeded cluster
-    #[arg(long, default_value_t = 5_000, value_name = "N")]
-    pub(crate) pods: usize,
-    /// Changes a second
-    #[arg(long, default_value_t = 200, value_name = "PER_SECOND")]
-    pub(crate) churn: u32,
-    /// End after this long, e.g. 10s, 1m30s (default: when interrupted)
-    #[arg(long = "for", value_parser = duration, value_name = "DURATION")]
-    pub(crate) run_for: Option<Duration>,
-    /// Print one summary object on stdout at the end
-    #[arg(short, long, value_name = "FORMAT")]
-    pub(crate) output: Option<DemoOutput>,
-}
-
-/// The output at the end of the demo.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum DemoOutput {
-    /// One JSON object on stdout
-    Json,
-}
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use clap::CommandFactory as _;
 

@@ -1,8 +1,9 @@
 //! `kinform demo`: all parts of kinform at work, on a cluster of their own.
 //!
 //! ```text
-//! stage (server, seeded) → pipeline (informers, handlers, sample controller) ← churn
-//!        └ acts: cut every watch, expire history       └ numbers → view | plain lines → summary
+//! stage (server, seeded) → pipeline (informers, handlers, two replicas of a controller) ← churn
+//!        └ acts: troubles to try, each undone      └ numbers → plain lines → summary
+//!        └ inspector → page, and the screen of `top` on a terminal;   tour: the same, step by step
 //! ```
 //!
 //! It never touches a real cluster. At the end it checks itself: churn stops, and the caches are
@@ -11,131 +12,156 @@
 mod acts;
 mod churn;
 mod compare;
+mod desk;
+mod line;
+mod mistakes;
 mod numbers;
+mod page;
 mod pipeline;
+mod program;
+mod replicas;
 mod stage;
-mod view;
+#[cfg(test)]
+mod tests;
+mod tour;
 
 use std::io::IsTerminal as _;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::args::{DemoArgs, DemoOutput};
+use crate::args::demo::{DemoArgs, DemoCommand, DemoOutput, DemoVerb};
+use crate::attach::Attach;
 use crate::exit::{Ending, Failure};
 use crate::process;
 use crate::signals::Signals;
 use crate::terminal::Out;
+use crate::top;
 
-use self::acts::Acts;
-use self::churn::{SendClock, Tally};
-use self::numbers::{Numbers, Sampler, Summary};
-use self::pipeline::Pipeline;
-use self::stage::Stage;
-use self::view::View;
+use self::acts::{Acts, Plan};
+use self::desk::Desk;
+use self::numbers::{Sampler, Summary};
+use self::program::Program;
 
-/// The time within which the caches must agree with the server once churn has stopped.
-const SETTLE: Duration = Duration::from_secs(5);
 /// The interval at which numbers are taken and shown.
 const TICK: Duration = Duration::from_millis(250);
 /// Ticks per plain line, which come less often than frames.
 const TICKS_A_LINE: u32 = 4;
 
-/// Runs the demo.
-pub(crate) async fn run(args: DemoArgs) -> Result<Ending, Failure> {
+/// Runs the demo, or its tour.
+pub(crate) async fn run(command: DemoCommand) -> Result<Ending, Failure> {
+    match command.verb {
+        Some(DemoVerb::Tour(args)) => tour::run(args).await,
+        None => run_all(command.args).await,
+    }
+}
+
+async fn run_all(args: DemoArgs) -> Result<Ending, Failure> {
     let mut signals = Signals::listen()?;
-    let clock = SendClock::start();
-    let stage = Stage::set(&args).await?;
-    stage.announce();
-    let pipeline = Pipeline::start(&stage, clock).await?;
-    crate::progress!(
-        "synced {} objects in {:.2} s, {:.2} s after the start",
-        pipeline.objects(),
-        pipeline.sync_seconds,
-        clock.elapsed().as_secs_f64()
-    );
-
-    let tally = Arc::new(Tally::default());
-    let churn = tokio::spawn(churn::churn(
-        (*stage.client).clone(),
-        clock,
-        stage.targets.clone(),
-        args.churn,
-        Arc::clone(&tally),
-    ));
-    let shown = show(&args, &stage, &pipeline, &tally, &mut signals).await;
-    churn.abort();
-    let _ = churn.await;
-    let (ending, mut summary) = shown?;
+    let mut program = Program::start(args.pods, args.churn).await?;
+    if args.web {
+        program.open_page().await;
+    }
+    let mut acts = Acts::new(program.scene());
+    let shown = show(&args, &program, &mut acts, &mut signals).await;
     signals.end_at_next();
-
-    let controller = pipeline.stop_controller().await;
-    let differences = pipeline.settle(&stage, SETTLE).await?;
-    controller?;
-    summary.complete(&pipeline);
+    acts.undo().await;
+    drop(acts);
+    let (ending, mut summary) = shown?;
+    let differences = program.settle().await?;
+    summary.complete(&program.pipeline);
     summary.rss_bytes = process::usage().rss_bytes;
     print(&args, &summary)?;
-    pipeline.shut_down().await;
-    stage.server.stop().await;
-    if differences.is_empty() {
-        crate::progress!("every key of every cache agrees with the server");
-        return Ok(ending);
-    }
-    for difference in differences.iter().take(20) {
-        crate::progress!("  {difference}");
-    }
-    Err(Failure::new(format!(
-        "{} keys differ between caches and server",
-        differences.len()
-    )))
+    program.end(&differences).await?;
+    Ok(ending)
 }
 
 /// Shows the pipeline until the demo ends; returns its numbers at that time.
 async fn show(
     args: &DemoArgs,
-    stage: &Stage,
-    pipeline: &Pipeline,
-    tally: &Tally,
+    program: &Program,
+    acts: &mut Acts<'_>,
     signals: &mut Signals,
 ) -> Result<(Ending, Summary), Failure> {
-    let full_screen = args.output.is_none() && std::io::stdout().is_terminal();
-    let mut view = if full_screen {
-        View::full_screen()?
+    let is_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    let is_screen = args.output.is_none() && is_terminal;
+    let desk = if is_screen {
+        Desk::default()
     } else {
-        View::plain()
+        Desk::plain()
     };
-    let mut acts = Acts::new(args.run_for);
     let mut sampler = Sampler::new();
+    let mut plan = Plan::new(args.run_for, &args.acts);
+    let ending = {
+        let watching = async {
+            match is_screen {
+                true => {
+                    let attach = Attach::parse(program.url())?;
+                    let options = top::Options::default();
+                    top::run(&attach, &mut desk.clone(), signals, &options).await
+                }
+                false => Ok(signals.ending().await),
+            }
+        };
+        tokio::select! {
+            biased;
+            ending = watching => ending?,
+            () = perform(args, program, acts, &mut plan, (&mut sampler, &desk)) => Ending::Done,
+        }
+    };
+    // An early end still has to show the demo's acts.
+    let desk = Desk::plain();
+    for number in plan.rest() {
+        play(&desk, acts, number).await;
+    }
+    Ok((ending, sampler.summary(&program.pipeline)))
+}
+
+/// Plays the acts of the plan and those that keys choose, and takes numbers, until the time is over.
+async fn perform(
+    args: &DemoArgs,
+    program: &Program,
+    acts: &mut Acts<'_>,
+    plan: &mut Plan,
+    (sampler, desk): (&mut Sampler, &Desk),
+) {
     let mut ticks = tokio::time::interval(TICK);
     let started = Instant::now();
     let mut count: u32 = 0;
-    let ending = loop {
-        tokio::select! {
-            biased;
-            ending = signals.ending() => break ending,
-            _ = ticks.tick() => {}
+    loop {
+        ticks.tick().await;
+        let passed = started.elapsed();
+        let is_over = args.run_for.is_some_and(|limit| passed >= limit);
+        if is_over && !plan.is_open(passed, |number| acts.is_shown(number)) {
+            return;
         }
-        if args.run_for.is_some_and(|limit| started.elapsed() >= limit) {
-            break Ending::Done;
+        let number = match desk.chosen() {
+            Some(number) => Some(number),
+            None => plan.due(passed, |number| acts.is_shown(number)),
+        };
+        if let Some(number) = number {
+            plan.played(number);
+            play(desk, acts, number).await;
         }
-        let wish = view.wish()?;
-        if wish == Some(view::Wish::Quit) {
-            break Ending::Done;
+        for notice in acts.tell().await {
+            desk.notice(&notice.text);
         }
-        if let Some(notice) = acts.play(started.elapsed(), wish, stage).await {
-            view.notice(&notice);
-        }
-        let numbers: Numbers = sampler.take(pipeline, tally);
-        if full_screen || count.is_multiple_of(TICKS_A_LINE) {
-            view.show(&numbers)?;
+        let numbers = sampler.take(&program.pipeline);
+        if desk.is_plain() && count.is_multiple_of(TICKS_A_LINE) {
+            crate::progress!("{numbers}");
         }
         count += 1;
-    };
-    // An early end still has to show the demo's acts.
-    if let Some(notice) = acts.play_the_rest(stage).await {
-        view.notice(&notice);
     }
-    drop(view);
-    Ok((ending, sampler.summary(pipeline)))
+}
+
+/// Plays an act, with a word before it and where to look after it; or ends it.
+async fn play(desk: &Desk, acts: &mut Acts<'_>, number: u8) {
+    let begins = acts.next(number);
+    if let Some(act) = begins {
+        desk.notice(&format!("[{}] {}", act.number, act.happens));
+    }
+    desk.notice(&acts.play(number).await.text);
+    if let Some(act) = begins {
+        desk.notice(&format!("look at {}", act.look));
+    }
 }
 
 fn print(args: &DemoArgs, summary: &Summary) -> Result<(), Failure> {

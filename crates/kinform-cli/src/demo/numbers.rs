@@ -1,7 +1,7 @@
 //! The demo's numbers: taken each tick, shown, and summed up at the end.
 //!
 //! ```text
-//! Pipeline's counters → Sampler (rates over the last seconds) → Numbers → view;  → Summary
+//! Pipeline's counters → Sampler (rates over the last seconds) → Numbers → a line;  → Summary
 //! ```
 //!
 //! Every figure is measured; `docs/cli.md` defines those of the summary.
@@ -13,47 +13,24 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::churn::Tally;
 use super::pipeline::Pipeline;
 
-/// BOUND: ticks that rates are taken over, and that the sparkline shows.
-const WINDOW: usize = 60;
-/// Ticks for "now".
-const RECENT: usize = 4;
+/// BOUND: ticks that a rate is taken over.
+const WINDOW: usize = 5;
 
-/// One type's row.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Row {
-    pub(crate) title: &'static str,
-    pub(crate) objects: u64,
-    pub(crate) bytes: u64,
-    pub(crate) events: u64,
-    pub(crate) lists: u64,
-    pub(crate) reopens: u64,
-    pub(crate) queue_depth: u64,
-    pub(crate) handler_lag: u64,
-}
-
-/// All numbers of one frame.
+/// The numbers of one moment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Numbers {
-    pub(crate) seconds: f64,
-    pub(crate) rows: Vec<Row>,
-    pub(crate) objects: u64,
-    pub(crate) bytes: u64,
-    pub(crate) events_per_second: f64,
-    pub(crate) relists: u64,
-    pub(crate) notifications: u64,
-    pub(crate) queue_depth: usize,
-    pub(crate) reconciles: u64,
-    pub(crate) reconcile_errors: u64,
-    pub(crate) latency_p50_ms: f64,
-    pub(crate) latency_p99_ms: f64,
-    pub(crate) busiest_node: Option<(String, usize)>,
-    pub(crate) writes: u64,
-    pub(crate) refused: u64,
-    /// Events in each of the last ticks.
-    pub(crate) history: Vec<u64>,
+    seconds: f64,
+    objects: u64,
+    bytes: u64,
+    events_per_second: f64,
+    relists: u64,
+    notifications: u64,
+    queue_depth: usize,
+    reconciles: u64,
+    latency_p50_ms: f64,
+    latency_p99_ms: f64,
 }
 
 /// Takes numbers, and keeps those of the last ticks.
@@ -91,51 +68,23 @@ impl Sampler {
     }
 
     /// Takes the numbers.
-    pub(crate) fn take(&mut self, pipeline: &Pipeline, tally: &Tally) -> Numbers {
-        let rows: Vec<Row> = pipeline
-            .stats()
-            .into_iter()
-            .map(|(title, stats)| Row {
-                title,
-                objects: stats.objects,
-                bytes: stats.heap_bytes,
-                events: stats.events,
-                lists: stats.lists,
-                reopens: stats.reopens,
-                queue_depth: stats.queue_depth,
-                handler_lag: stats.handler_lag,
-            })
-            .collect();
-        let events = rows.iter().map(|row| row.events).sum();
-        self.remember(events);
-        let controller = pipeline.controller_stats();
+    pub(crate) fn take(&mut self, pipeline: &Pipeline) -> Numbers {
+        let stats = pipeline.stats();
+        let stats: Vec<_> = stats.iter().map(|(_, stats)| stats).collect();
+        self.remember(stats.iter().map(|stats| stats.events).sum());
+        let work = pipeline.work();
         let (latency_p50_ms, latency_p99_ms) = pipeline.latencies();
-        let busiest = pipeline
-            .by_node
-            .values()
-            .into_iter()
-            .max_by_key(|(_, pods)| *pods);
         Numbers {
             seconds: self.started.elapsed().as_secs_f64(),
-            objects: rows.iter().map(|row| row.objects).sum(),
-            bytes: rows.iter().map(|row| row.bytes).sum(),
+            objects: stats.iter().map(|stats| stats.objects).sum(),
+            bytes: stats.iter().map(|stats| stats.heap_bytes).sum(),
             events_per_second: self.recent_rate(),
-            relists: pipeline
-                .stats()
-                .iter()
-                .map(|(_, stats)| stats.relists)
-                .sum(),
+            relists: stats.iter().map(|stats| stats.relists).sum(),
             notifications: pipeline.heard.notifications.load(Ordering::Relaxed),
-            queue_depth: controller.queue.depth,
-            reconciles: controller.reconciles(),
-            reconcile_errors: controller.failed,
+            queue_depth: work.depth,
+            reconciles: work.reconciles,
             latency_p50_ms,
             latency_p99_ms,
-            busiest_node: busiest.map(|(node, pods)| (node.to_string(), pods)),
-            writes: tally.accepted.load(Ordering::Relaxed),
-            refused: tally.refused.load(Ordering::Relaxed),
-            history: self.history(),
-            rows,
         }
     }
 
@@ -149,21 +98,12 @@ impl Sampler {
 
     /// Events a second over the last ticks.
     fn recent_rate(&self) -> f64 {
-        let from = self.seen.len().saturating_sub(RECENT + 1);
-        match (self.seen.get(from), self.seen.back()) {
+        match (self.seen.front(), self.seen.back()) {
             (Some(then), Some(now)) if now.0 > then.0 => {
                 now.1.saturating_sub(then.1) as f64 / (now.0 - then.0).as_secs_f64()
             }
             _ => 0.0,
         }
-    }
-
-    fn history(&self) -> Vec<u64> {
-        self.seen
-            .iter()
-            .zip(self.seen.iter().skip(1))
-            .map(|(a, b)| b.1.saturating_sub(a.1))
-            .collect()
     }
 
     /// The totals at the end of the demo.
@@ -188,12 +128,33 @@ impl Summary {
         self.pods = pipeline.types[1].1.stats().objects;
         self.objects = pipeline.objects();
         self.handler_events = pipeline.notifications();
-        self.reconciles = pipeline.controller_stats().reconciles();
+        self.reconciles = pipeline.work().reconciles;
         self.relists = pipeline
             .stats()
             .iter()
             .map(|(_, stats)| stats.relists)
             .sum();
+    }
+}
+
+/// One line.
+impl fmt::Display for Numbers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:5.1} s  {} objects  {:.1} MB  {:.0} events/s  {} heard  queue {}  {} reconciles  {} \
+             relists  write to handler p50 {:.1} ms p99 {:.1} ms",
+            self.seconds,
+            self.objects,
+            self.bytes as f64 / 1e6,
+            self.events_per_second,
+            self.notifications,
+            self.queue_depth,
+            self.reconciles,
+            self.relists,
+            self.latency_p50_ms,
+            self.latency_p99_ms,
+        )
     }
 }
 
@@ -223,5 +184,31 @@ impl fmt::Display for Summary {
             "resident memory       {:.0} MB, server included",
             self.rss_bytes as f64 / 1e6
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_the_figures() {
+        let numbers = Numbers {
+            seconds: 12.3,
+            objects: 5_720,
+            bytes: 6_800_000,
+            events_per_second: 199.6,
+            relists: 4,
+            notifications: 9_001,
+            queue_depth: 3,
+            reconciles: 77,
+            latency_p50_ms: 1.1,
+            latency_p99_ms: 6.0,
+        };
+        assert_eq!(
+            numbers.to_string(),
+            " 12.3 s  5720 objects  6.8 MB  200 events/s  9001 heard  queue 3  77 reconciles  4 \
+             relists  write to handler p50 1.1 ms p99 6.0 ms"
+        );
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! factory → nodes, pods (by node), deployments, foos → handlers (count, latency)
-//!                                    └──────────┴────→ sample controller
+//!                                    └──────────┴────→ two replicas of the sample controller
 //! ```
 //!
-//! One watch for each type, although the controller and the demo both use deployments and foos.
+//! One watch for each type, although the controllers and the demo all use deployments and foos.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,22 +13,25 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kinform::controller::{ControllerMetrics, ControllerStats};
-use kinform::{Handlers, Index, IndexReader, Informer, InformerFactory, InformerStats, Obj};
+use kinform::{
+    Handlers, Index, IndexReader, Informer, InformerFactory, InformerStats, Obj, RingLimits,
+};
 use kinform_core::stats::Histogram;
 use kube_core::DynamicObject;
-use sample_controller::{Foo, SampleController};
-use tokio::sync::Mutex as AsyncMutex;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+use sample_controller::Foo;
 
 use super::churn::{SendClock, WRITTEN};
 use super::compare::{Difference, Picture, State, differences, served};
+use super::mistakes::Mistakes;
+use super::replicas::{Replicas, WorkNumbers};
 use super::stage::Stage;
 use crate::exit::Failure;
 
 /// The time limit of the first sync.
 const SYNC: Duration = Duration::from_secs(60);
+/// BOUND: batches that a slow handler can be behind before it gets a difference instead. An eighth of
+/// the default, so that a handler falls behind in seconds.
+const RING: usize = 512;
 /// The pause between two comparisons with the server.
 const SETTLE_PAUSE: Duration = Duration::from_millis(100);
 
@@ -42,22 +45,28 @@ pub(crate) struct HandlerCounters {
 /// All tasks that use the server.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
-    factory: InformerFactory,
+    /// The factory of all informers.
+    pub(crate) factory: InformerFactory,
     /// Title and informer.
     pub(crate) types: Vec<(&'static str, Informer<DynamicObject>)>,
     pub(crate) by_node: IndexReader<Pod>,
     pub(crate) heard: Arc<HandlerCounters>,
-    pub(crate) controller: ControllerMetrics,
+    pub(crate) replicas: Replicas,
+    pub(crate) mistakes: Mistakes,
     pub(crate) sync_seconds: f64,
-    running: AsyncMutex<Option<JoinHandle<Result<(), kinform::Error>>>>,
-    stop: CancellationToken,
 }
 
 impl Pipeline {
     /// Starts everything and waits for the first sync.
     pub(crate) async fn start(stage: &Stage, clock: SendClock) -> Result<Self, Failure> {
         let failed = |error: kinform::Error| Failure::new(error.to_string());
-        let factory = InformerFactory::new((*stage.client).clone());
+        let ring = RingLimits {
+            batches: RING,
+            ..RingLimits::default()
+        };
+        let factory = InformerFactory::builder((*stage.client).clone())
+            .ring_limits(ring)
+            .build();
         let heard = Arc::new(HandlerCounters::default());
         let pods = factory.informer::<Pod>();
         let by_node = pods
@@ -74,22 +83,20 @@ impl Pipeline {
                 .add_handler(handlers(title, clock, &heard))
                 .map_err(failed)?;
         }
-        let controller = SampleController::new(&factory, (*stage.client).clone());
-        let metrics = controller.metrics();
+        let clients = [stage.another_client().await?, stage.another_client().await?];
+        let mistakes = Mistakes::new(&factory, &stage.client);
         let started = Instant::now();
         factory.start().map_err(failed)?;
-        let stop = CancellationToken::new();
-        let running = tokio::spawn(controller.run(stop.clone()));
+        let replicas = Replicas::start(&factory, clients)?;
         factory.synced_within(SYNC).await.map_err(failed)?;
         Ok(Self {
             factory,
             types,
             by_node,
             heard,
-            controller: metrics,
+            replicas,
+            mistakes,
             sync_seconds: started.elapsed().as_secs_f64(),
-            running: AsyncMutex::new(Some(running)),
-            stop,
         })
     }
 
@@ -109,17 +116,13 @@ impl Pipeline {
             .collect()
     }
 
-    /// Ends the controller; running reconciles end first.
-    pub(crate) async fn stop_controller(&self) -> Result<(), Failure> {
-        self.stop.cancel();
-        let Some(running) = self.running.lock().await.take() else {
-            return Ok(());
-        };
-        match running.await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(Failure::new(format!("sample controller: {error}"))),
-            Err(error) => Err(Failure::new(format!("sample controller: {error}"))),
-        }
+    /// The informer of this title.
+    ///
+    /// # Panics
+    /// There is none.
+    pub(crate) fn informer(&self, title: &str) -> &Informer<DynamicObject> {
+        let found = self.types.iter().find(|(of, _)| *of == title);
+        &found.expect("titles are those of `start`").1
     }
 
     /// Waits until caches and server agree; returns the differences left after `limit`.
@@ -150,9 +153,9 @@ impl Pipeline {
         self.heard.notifications.load(Ordering::Relaxed)
     }
 
-    /// The controller's numbers.
-    pub(crate) fn controller_stats(&self) -> ControllerStats {
-        self.controller.snapshot()
+    /// The numbers of both replicas of the controller.
+    pub(crate) fn work(&self) -> WorkNumbers {
+        self.replicas.numbers()
     }
 
     /// Median and 99th percentile from write to handler, in milliseconds.

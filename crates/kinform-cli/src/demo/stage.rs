@@ -17,7 +17,6 @@ use kube_client::{Api, Client};
 use sample_controller::{Foo, FooSpec, install_definition};
 
 use super::churn::Targets;
-use crate::args::DemoArgs;
 use crate::exit::Failure;
 
 /// The cluster around the pods.
@@ -55,7 +54,7 @@ impl std::fmt::Debug for ClientHandle {
 
 impl Stage {
     /// Starts the server and fills it.
-    pub(crate) async fn set(args: &DemoArgs) -> Result<Self, Failure> {
+    pub(crate) async fn set(pods: usize) -> Result<Self, Failure> {
         let server = Server::builder()
             .start()
             .await
@@ -64,7 +63,7 @@ impl Stage {
             seed: 1,
             nodes: NODES,
             deployments: DEPLOYMENTS,
-            pods: args.pods,
+            pods,
         });
         let client = client_of(&server).await?;
         let refused = |error: kube_client::Error| {
@@ -96,6 +95,11 @@ impl Stage {
             targets,
             kubeconfig,
         })
+    }
+
+    /// Another client, with connections of its own.
+    pub(crate) async fn another_client(&self) -> Result<Client, Failure> {
+        client_of(&self.server).await
     }
 
     /// Prints the address of the server.

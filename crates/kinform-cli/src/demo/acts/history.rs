@@ -1,0 +1,140 @@
+//! Acts 1 and 2: every watch is cut; the history expires.
+//!
+//! ```text
+//! cut ─▶ watches reopened, no list      expire + cut ─▶ 410 for idle watches ─▶ list again
+//! ```
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::Scene;
+use crate::exit::Failure;
+
+/// The least age of a watch that is cut. An informer takes a watch that ends without an event in its
+/// first second for a sign of a broken server, and lists again: another story.
+const OLD: Duration = Duration::from_millis(1_200);
+/// BOUND: the time until watches are that old.
+const OLD_WITHIN: Duration = Duration::from_secs(3);
+/// The time from one look at them to the next.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The counters before the act that was played last.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    before: BTreeMap<&'static str, Marks>,
+}
+
+/// The counters of one type.
+#[derive(Debug, Clone, Copy, Default)]
+struct Marks {
+    /// Watches that went on where the one before had stopped.
+    reopens: u64,
+    /// Lists after the first.
+    relists: u64,
+    /// Those of them because the version had expired.
+    expired: u64,
+    /// The watch is open.
+    is_watching: bool,
+}
+
+impl History {
+    /// Cuts every watch.
+    pub(super) async fn cut(&mut self, scene: Scene<'_>) -> String {
+        old(scene).await;
+        self.before = marks(scene);
+        scene.stage.cut();
+        "every watch was cut: informers go on from the version they had reached".to_owned()
+    }
+
+    /// The effect of the cut, once every informer has gone on.
+    pub(super) fn resumed(&self, scene: Scene<'_>) -> Option<String> {
+        let after = self.gone_on(scene)?;
+        let since = |of: fn(&Marks) -> u64| -> u64 {
+            let sum = |marks: &BTreeMap<_, Marks>| -> u64 { marks.values().map(of).sum() };
+            sum(&after).saturating_sub(sum(&self.before))
+        };
+        Some(format!(
+            "{} watches went on where the one before had stopped; {} lists were made",
+            since(|marks| marks.reopens),
+            since(|marks| marks.relists)
+        ))
+    }
+
+    /// Expires the history.
+    pub(super) async fn expire(&mut self, scene: Scene<'_>) -> Result<String, Failure> {
+        old(scene).await;
+        self.before = marks(scene);
+        scene.stage.expire().await?;
+        Ok(
+            "history expired and every watch was cut: informers whose version is gone list again"
+                .to_owned(),
+        )
+    }
+
+    /// The effect of the expired history, once every informer has gone on: the types that were listed
+    /// again because of it.
+    pub(super) fn relisted(&self, scene: Scene<'_>) -> Option<String> {
+        let after = self.gone_on(scene)?;
+        let is_expired = |title: &&str| {
+            let before = self.before.get(title).copied().unwrap_or_default();
+            after
+                .get(title)
+                .is_some_and(|marks| marks.expired > before.expired)
+        };
+        let (again, others): (Vec<_>, Vec<_>) = after.keys().copied().partition(is_expired);
+        let went_on = match others.is_empty() {
+            true => String::new(),
+            false => format!(
+                "; {} had seen a newer version, and went on",
+                others.join(", ")
+            ),
+        };
+        (!again.is_empty()).then(|| {
+            format!(
+                "{} were listed again, because their version had expired{went_on}",
+                again.join(", ")
+            )
+        })
+    }
+
+    /// The counters now, once every informer watches again.
+    fn gone_on(&self, scene: Scene<'_>) -> Option<BTreeMap<&'static str, Marks>> {
+        let after = marks(scene);
+        let has_gone_on = |(title, now): (&&str, &Marks)| {
+            let before = self.before.get(title).copied().unwrap_or_default();
+            now.is_watching && now.reopens + now.relists > before.reopens + before.relists
+        };
+        after.iter().all(has_gone_on).then_some(after)
+    }
+}
+
+fn marks(scene: Scene<'_>) -> BTreeMap<&'static str, Marks> {
+    let stats = scene.pipeline.stats().into_iter();
+    stats
+        .map(|(title, stats)| {
+            let marks = Marks {
+                reopens: stats.reopens,
+                relists: stats.relists,
+                expired: stats.relist_reasons.get("expired").copied().unwrap_or(0),
+                is_watching: stats.watch_age.is_some(),
+            };
+            (title, marks)
+        })
+        .collect()
+}
+
+/// Waits until every watch is old, or a while.
+async fn old(scene: Scene<'_>) {
+    let is_old = || {
+        let stats = scene.pipeline.stats();
+        let mut ages = stats.iter().map(|(_, stats)| stats.watch_age);
+        ages.all(|age| age.is_some_and(|age| age >= OLD))
+    };
+    let waited = tokio::time::timeout(OLD_WITHIN, async {
+        while !is_old() {
+            tokio::time::sleep(PAUSE).await;
+        }
+    });
+    // Younger ones are cut as well.
+    let _ = waited.await;
+}

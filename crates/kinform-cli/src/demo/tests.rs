@@ -1,0 +1,307 @@
+//! Each act, played against the demo's parts, until the inspector's JSON has its effect.
+//!
+//! ```text
+//! Program (few pods, churn) → play → GET /debug/kinform/v1/.. until the fact is there → undone
+//! ```
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::acts::{Acts, CUT, EXPIRE, LEADER, Notice, SLOW_HANDLER};
+use super::program::Program;
+
+/// The time until a fact is in the JSON.
+const DEADLINE: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Acts, and what they have told since the last one was played.
+struct Playing<'a> {
+    acts: Acts<'a>,
+    told: Vec<Notice>,
+}
+
+impl Playing<'_> {
+    async fn play(&mut self, number: u8) -> Notice {
+        self.told.clear();
+        self.acts.play(number).await
+    }
+
+    async fn tell(&mut self) {
+        self.told.extend(self.acts.tell().await);
+    }
+
+    /// Waits until the effect of an act was told; returns its line.
+    async fn told(&mut self, number: u8) -> String {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            self.tell().await;
+            if let Some(notice) = self.told.iter().find(|notice| notice.number == number) {
+                assert!(self.acts.is_shown(number));
+                return notice.text.clone();
+            }
+            assert!(Instant::now() < deadline, "act {number} shows nothing");
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+/// A view of the inspector.
+async fn view(program: &Program, view: &str) -> Value {
+    let (address, token) = program.url().split_once("#token=").unwrap();
+    let address = address.strip_prefix("http://").unwrap();
+    let (host, path) = address.split_once('/').unwrap();
+    let mut stream = TcpStream::connect(host).await.unwrap();
+    let request = format!(
+        "GET /{path}v1/{view} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).await.unwrap();
+    let (head, body) = reply.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200"), "{reply}");
+    let from = body.find('{').unwrap();
+    let to = body.rfind('}').unwrap();
+    serde_json::from_str(&body[from..=to]).unwrap()
+}
+
+/// Waits until a view has the fact; returns it.
+async fn until<T>(
+    program: &Program,
+    acts: &mut Playing<'_>,
+    name: &str,
+    fact: impl Fn(&Value) -> Option<T>,
+) -> T {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        let json = view(program, name).await;
+        if let Some(fact) = fact(&json) {
+            return fact;
+        }
+        assert!(Instant::now() < deadline, "{name}: {json:#}");
+        acts.tell().await;
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// A program with churn, in the middle of its work.
+async fn program() -> Program {
+    Program::start(60, 200).await.unwrap()
+}
+
+/// A problem of this kind that has these words in its message.
+fn problem(json: &Value, kind: &str, words: &[&str]) -> Option<Value> {
+    let problems = json["problems"].as_array().unwrap();
+    let is_it = |problem: &&Value| {
+        let message = problem["message"].as_str().unwrap();
+        problem["kind"] == kind && words.iter().all(|word| message.contains(word))
+    };
+    problems.iter().find(is_it).cloned()
+}
+
+fn cache<'j>(json: &'j Value, resource: &str) -> &'j Value {
+    let caches = json["caches"].as_array().unwrap();
+    caches
+        .iter()
+        .find(|cache| cache["resource"] == resource)
+        .unwrap()
+}
+
+fn queue<'j>(json: &'j Value, controller: &str) -> &'j Value {
+    let queues = json["queues"].as_array().unwrap();
+    queues
+        .iter()
+        .find(|queue| queue["controller"] == controller)
+        .unwrap()
+}
+
+macro_rules! act {
+    ($(#[$attribute:meta])* async fn $name:ident($program:ident, $acts:ident) $body:block) => {
+        $(#[$attribute])*
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $name() {
+            let mut $program = program().await;
+            {
+                let mut $acts = Playing {
+                    acts: Acts::new($program.scene()),
+                    told: Vec::new(),
+                };
+                $body
+                $acts.acts.undo().await;
+            }
+            let differences = $program.settle().await.unwrap();
+            $program.end(&differences).await.unwrap();
+        }
+    };
+}
+
+act! {
+    async fn a_cut_reopens_watches_and_lists_nothing(program, acts) {
+        let lists = |json: &Value| cache(json, "pods")["lists"].as_u64();
+        let before = lists(&view(&program, "caches").await);
+        let notice = acts.play(CUT).await;
+        assert!(notice.text.contains("every watch was cut"), "{notice}");
+        let after = until(&program, &mut acts, "caches", |json| {
+            let pods = cache(json, "pods");
+            (pods["reopens"].as_u64()? > 0).then(|| lists(json))
+        });
+        assert_eq!(after.await, before);
+        let line = acts.told(CUT).await;
+        assert!(line.contains("went on") && line.ends_with("0 lists were made"), "{line}");
+    }
+}
+
+act! {
+    async fn an_expired_history_is_a_relist_with_its_reason(program, acts) {
+        acts.play(EXPIRE).await;
+        until(&program, &mut acts, "caches", |json| {
+            let caches = json["caches"].as_array().unwrap();
+            caches.iter().find_map(|cache| cache["relist_reasons"]["expired"].as_u64())
+        })
+        .await;
+        let line = acts.told(EXPIRE).await;
+        assert!(line.contains("nodes") && line.contains("listed again"), "{line}");
+    }
+}
+
+act! {
+    async fn a_slow_handler_lags_alone_and_goes_away(program, acts) {
+        acts.play(SLOW_HANDLER).await;
+        let lag = |json: &Value, name: &str| {
+            let handlers = cache(json, "pods")["handlers"].as_array().unwrap().clone();
+            let is_it = |handler: &&Value| handler["name"] == name;
+            handlers.iter().find(is_it).map(|handler| handler["lag"].as_u64().unwrap())
+        };
+        until(&program, &mut acts, "caches", |json| {
+            let (slow, demo) = (lag(json, "act-slow-handler")?, lag(json, "demo-pods")?);
+            (slow > 20 && demo < slow / 2).then_some(())
+        })
+        .await;
+        until(&program, &mut acts, "problems", |json| {
+            problem(json, "handler-behind", &["act-slow-handler"])
+        })
+        .await;
+        acts.told(SLOW_HANDLER).await;
+        // A second call ends it.
+        acts.play(SLOW_HANDLER).await;
+        until(&program, &mut acts, "caches", |json| {
+            lag(json, "act-slow-handler").is_none().then_some(())
+        })
+        .await;
+    }
+}
+
+act! {
+    async fn a_poisoned_object_is_quarantined_with_its_path_and_mended(program, acts) {
+        acts.play(4).await;
+        let found = until(&program, &mut acts, "problems", |json| {
+            problem(json, "quarantined", &["metadata.uid"])
+        })
+        .await;
+        assert_eq!(found["name"], "act-poisoned");
+        acts.play(4).await;
+        until(&program, &mut acts, "caches", |json| {
+            (cache(json, "foos.samplecontroller.k8s.io")["quarantined"] == 0).then_some(())
+        })
+        .await;
+    }
+}
+
+act! {
+    async fn a_hot_loop_is_named_with_field_and_manager_each_time(program, acts) {
+        for object in ["act-hot-loop-1", "act-hot-loop-2"] {
+            acts.play(5).await;
+            until(&program, &mut acts, "problems", |json| {
+                let found = problem(
+                    json,
+                    "loop",
+                    &["status.conditions", "managers: act-hot-loop"],
+                )?;
+                let problems = json["problems"].as_array().unwrap();
+                let of = |problem: &Value| problem["kind"] == "loop" && problem["name"] == object;
+                problems.iter().any(of).then_some(found)
+            })
+            .await;
+            acts.told(5).await;
+            acts.play(5).await;
+        }
+        until(&program, &mut acts, "queues", |json| {
+            let runs = queue(json, "act-hot-loop")["runs"]["total"].as_u64();
+            (runs.unwrap() >= 20).then_some(())
+        })
+        .await;
+    }
+}
+
+act! {
+    async fn a_fight_is_named_with_field_and_both_managers(program, acts) {
+        acts.play(6).await;
+        let words = ["spec.replicas", "act-fight", "autoscaler"];
+        until(&program, &mut acts, "problems", |json| problem(json, "fight", &words)).await;
+    }
+}
+
+act! {
+    async fn without_the_webhook_reconciles_fail_and_with_it_they_pass(program, acts) {
+        let notice = acts.play(7).await;
+        assert!(notice.text.contains("was stopped"), "{notice}");
+        let failing = |json: &Value| {
+            let queues = json["queues"].as_array().unwrap();
+            let failures = queues.iter().map(|queue| queue["failures"]["total"].as_u64().unwrap());
+            (failures.sum::<u64>() > 0).then_some(())
+        };
+        until(&program, &mut acts, "queues", failing).await;
+        until(&program, &mut acts, "problems", |json| problem(json, "failing", &["in a row"])).await;
+        let line = acts.told(7).await;
+        assert!(line.contains("failed calling webhook"), "{line}");
+        let notice = acts.play(7).await;
+        assert!(notice.text.contains("is back"), "{notice}");
+        until(&program, &mut acts, "problems", |json| {
+            problem(json, "failing", &[]).is_none().then_some(())
+        })
+        .await;
+    }
+}
+
+act! {
+    async fn a_killed_leader_is_followed_and_no_key_is_in_both_hands(program, acts) {
+        let runs = |json: &Value, name: &str| {
+            queue(json, &format!("sample-controller-{name}"))["runs"]["total"].as_u64().unwrap()
+        };
+        let leader = until(&program, &mut acts, "queues", |json| {
+            let names = ["replica-a", "replica-b"];
+            names.into_iter().find(|name| runs(json, name) > 0)
+        })
+        .await;
+        let standby = if leader == "replica-a" { "replica-b" } else { "replica-a" };
+        assert_eq!(runs(&view(&program, "queues").await, standby), 0);
+        acts.play(LEADER).await;
+        let line = acts.told(LEADER).await;
+        assert!(line.starts_with(standby) && line.contains("no key was in both hands"), "{line}");
+        until(&program, &mut acts, "queues", |json| (runs(json, standby) > 0).then_some(())).await;
+        // The dead one is back, and can be followed in its turn.
+        until(&program, &mut acts, "queues", |_| {
+            let replicas = program.pipeline.replicas.all();
+            replicas.iter().all(|replica| !replica.is_dead()).then_some(())
+        })
+        .await;
+        acts.play(LEADER).await;
+        let line = acts.told(LEADER).await;
+        assert!(line.starts_with(leader), "{line}");
+        // One that comes back within its term does not go on with it.
+        until(&program, &mut acts, "queues", |_| {
+            let replicas = &program.pipeline.replicas;
+            replicas.all().iter().all(|replica| !replica.is_dead()).then_some(())
+        })
+        .await;
+        acts.play(LEADER).await;
+        acts.play(LEADER).await;
+        let before = program.pipeline.work().reconciles;
+        until(&program, &mut acts, "queues", |_| {
+            (program.pipeline.work().reconciles > before).then_some(())
+        })
+        .await;
+    }
+}
