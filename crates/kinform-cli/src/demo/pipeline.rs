@@ -29,9 +29,9 @@ use crate::exit::Failure;
 
 /// The time limit of the first sync.
 const SYNC: Duration = Duration::from_secs(60);
-/// BOUND: batches that a slow handler can be behind before it gets a difference instead. An eighth of
-/// the default, so that a handler falls behind in seconds.
-const RING: usize = 512;
+/// BOUND: batches that a slow handler can be behind before it gets a difference instead. A
+/// sixteenth of the default, so that a handler falls behind in seconds.
+const RING: usize = 256;
 /// The pause between two comparisons with the server.
 const SETTLE_PAUSE: Duration = Duration::from_millis(100);
 

@@ -167,9 +167,10 @@ struct KubeconfigFile(PathBuf);
 
 impl KubeconfigFile {
     fn write(server: &Server) -> Result<Self, Failure> {
-        let file = Self(
-            std::env::temp_dir().join(format!("kinform-demo-{}.kubeconfig", std::process::id())),
-        );
+        // A process can have several servers, and a host several processes.
+        let port = server.address().map_or(0, |address| address.port());
+        let name = format!("kinform-demo-{}-{port}.kubeconfig", std::process::id());
+        let file = Self(std::env::temp_dir().join(name));
         server
             .write_kubeconfig(&file.0)
             .map_err(|error| Failure::new(format!("{}: {error}", file.0.display())))?;
