@@ -17,7 +17,7 @@ use crate::exit::Failure;
 /// The time after which a program is gone at whose address nobody listens.
 const GONE: Duration = Duration::from_secs(3);
 /// The time after which a program is given up that listens and does not answer.
-const SILENT: Duration = Duration::from_secs(30);
+const SILENT: Duration = Duration::from_secs(15);
 
 /// Since when there was no answer.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,7 +50,11 @@ impl Contact {
         if !trouble.may_pass() {
             return Err(attach.failure(trouble));
         }
-        let since = *self.lost.get_or_insert(now);
+        let began = match trouble {
+            Trouble::Silent(time) => now.checked_sub(*time).unwrap_or(now),
+            _ => now,
+        };
+        let since = *self.lost.get_or_insert(began);
         let is_gone = matches!(trouble, Trouble::Gone(_));
         let patience = if is_gone { GONE } else { SILENT };
         if now.duration_since(since) < patience {
@@ -93,9 +97,11 @@ mod tests {
 
         let mut contact = Contact::default();
         let silent = Trouble::Silent(Duration::from_secs(5));
-        assert!(contact.failed(&silent, &attach, start).is_ok());
-        assert!(contact.failed(&silent, &attach, after(29)).is_ok());
-        assert!(contact.failed(&silent, &attach, after(30)).is_err());
+        assert!(contact.failed(&silent, &attach, after(5)).is_ok());
+        let words = contact.words(after(5)).unwrap();
+        assert_eq!(words, "no answer for 5 s, trying again");
+        assert!(contact.failed(&silent, &attach, after(14)).is_ok());
+        assert!(contact.failed(&silent, &attach, after(15)).is_err());
         let refused = Contact::default().failed(&Trouble::Unknown, &attach, start);
         assert!(refused.unwrap_err().to_string().contains("token"));
     }

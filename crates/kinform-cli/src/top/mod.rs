@@ -141,7 +141,7 @@ pub(crate) async fn run(
                 poll.begin(top.state.place(), top.managers(), Instant::now());
             }
         }
-        top.draw(extras)?;
+        top.draw(extras, &poll)?;
     }
 }
 
@@ -256,16 +256,17 @@ impl Top {
         Ok(())
     }
 
-    fn draw(&mut self, extras: &dyn Extras) -> Result<(), Failure> {
+    fn draw(&mut self, extras: &dyn Extras, poll: &Poll<'_>) -> Result<(), Failure> {
         self.notices = extras.notices();
         self.things = extras.things();
         self.make()?;
         let size = self.screen.size()?;
+        let now = Instant::now();
         let is_once = self.state.place().period().is_none();
         let head = self.reply.as_ref().and_then(|(_, reply)| reply.head());
         let around = Around {
             program: &self.program,
-            trouble: self.contact.words(Instant::now()),
+            trouble: self.contact.words(now).or_else(|| poll.words(now)),
             read_at: head
                 .filter(|_| is_once)
                 .map(|head| numbers::clock(&head.time)),

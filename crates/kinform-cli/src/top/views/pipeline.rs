@@ -18,7 +18,7 @@ use crate::top::page::{Kind, Page, ROWS, Row};
 use crate::top::place::Place;
 use crate::top::trends::{Trend, Trends};
 
-/// Letters of a name at the least width.
+/// Letters of a name, at least, and at most where the screen is narrow.
 const NAME: usize = 20;
 /// From this width on, edges are in one row, with totals and further lines of values.
 const WIDE: usize = 140;
@@ -67,9 +67,9 @@ fn informer(page: &mut Page, of: &InformerFlow, trends: &Trends, look: Look) {
     let in_all = (bytes(of.wire_bytes.total), number(of.deltas.total));
     let store = format!("store {} {}", number(of.objects), bytes(of.bytes));
     let told = format!(
-        "told {} to {} handlers",
-        rate(&of.notifications),
-        number(of.handlers)
+        "handlers {} told {}",
+        number(of.handlers),
+        rate(&of.notifications)
     );
     let handled = format!("handled {}", latency(&of.handled));
     let queued = number(of.queued);
@@ -122,8 +122,9 @@ fn controller(page: &mut Page, of: &QueueFlow, trends: &Trends, look: Look) {
 }
 
 fn name(text: &str, look: Look) -> Span<'static> {
-    let text = cut(&visible(text), NAME);
-    let space = " ".repeat(NAME.saturating_sub(width(&text)));
+    let room = NAME.max(look.width / 6);
+    let text = cut(&visible(text), room);
+    let space = " ".repeat(room.saturating_sub(width(&text)));
     Span::styled(text + &space, look.paint.head())
 }
 
