@@ -3,6 +3,7 @@
 //! ```text
 //! bytes → wire → reflector → fifo → informer (store + indexes) → handlers → queue
 //! lease as read, answers of writes → election → requests, terms
+//! leases of members and shards, own term → shards → orders to informers, queues, lease client
 //! ```
 
 pub mod backoff;
@@ -17,6 +18,7 @@ pub mod loops;
 pub mod object;
 pub mod queue;
 pub mod reflector;
+pub mod shards;
 pub mod stats;
 pub mod store;
 #[cfg_attr(kinform_shuttle, path = "../../../schedules/core/sync.rs")]
