@@ -138,6 +138,7 @@ impl Sharding {
 
     /// Begins to take a shard.
     pub(super) fn take(&mut self, shard: u32, now: Instant) {
+        debug_assert_eq!(self.ledger.slot(shard).stage, Stage::Idle, "#{shard}");
         self.ledger.set_stage(shard, Stage::Preparing);
         self.extend(shard);
         self.ledger.count(shard, self.me, &self.roster, now);

@@ -113,14 +113,24 @@ impl Sharding {
             .filter(|at| self.roster.takes_part(*at))
             .collect();
         for (shard, since) in self.ledger.free.iter().take(MAX_FREE) {
-            let waited = now.since(*since).as_nanos() / patience.as_nanos().max(1);
+            // While an owner that leaves ends its work, there is nothing to be taken.
+            let is_released = self.roster.living(self.ledger.slot(*shard).owner) == NOBODY;
+            let waited = match is_released {
+                true => now.since(*since).as_nanos() / patience.as_nanos().max(1),
+                false => 0,
+            };
             let waited = u32::try_from(waited).unwrap_or(u32::MAX);
             if let Some(heir) = self.heir(&members, loads, *shard, waited) {
                 loads[heir as usize] += 1;
-                if heir == self.me {
+                // One whose release is not answered yet is looked at again when it is.
+                let is_idle = self.ledger.slot(*shard).stage == Stage::Idle;
+                if heir == self.me && is_idle {
                     taken.push(*shard);
                     continue;
                 }
+            }
+            if !is_released {
+                continue;
             }
             let next = *since + patience.saturating_mul(waited.saturating_add(1));
             self.next_turn = self.next_turn.min(next);
@@ -180,7 +190,8 @@ impl Sharding {
         ] {
             let is_over =
                 |at: usize| at != me && self.roster.takes_part(at as u32) && loads[at] > limits[at];
-            let lacks = |at: usize| self.roster.takes_part(at as u32) && loads[at] < self.floors[at];
+            let lacks =
+                |at: usize| self.roster.takes_part(at as u32) && loads[at] < self.floors[at];
             // One that is not below its floor leaves the excess of others to those that are.
             let is_due = lacks(me) || !(0..loads.len()).any(lacks);
             if loads[me] >= bound[me] || !is_due || !(0..loads.len()).any(is_over) {

@@ -145,8 +145,9 @@ impl Roster {
             self.members.push(member);
             u32::try_from(self.members.len() - 1).ok()?
         } else {
-            let is_idle = |m: &Member| !m.is_held && m.holders.is_empty();
-            let at = self.members.iter().position(is_idle)?;
+            // The first one is this member.
+            let mut others = self.members.iter().skip(1);
+            let at = 1 + others.position(|m| !m.is_held && m.holders.is_empty())?;
             self.by_name.remove(&self.members[at].name);
             self.members[at] = member;
             u32::try_from(at).ok()?

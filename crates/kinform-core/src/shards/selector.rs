@@ -333,7 +333,11 @@ mod tests {
             ("  ".to_owned(), 2, "empty"),
             ("'x'".to_owned(), 0, "expected shardRange("),
             ("size(object)".to_owned(), 0, "expected shardRange("),
-            (format!("{good} && {good}"), end + 1, "expected || or the end"),
+            (
+                format!("{good} && {good}"),
+                end + 1,
+                "expected || or the end",
+            ),
             (format!("{good} ||"), end + 3, "expected shardRange("),
             (format!("({good}"), end + 1, "expected )"),
             (

@@ -5,8 +5,10 @@
 //! ```
 
 mod chaos;
+mod large;
 mod model;
 mod replica;
+mod rules;
 mod server;
 mod world;
 

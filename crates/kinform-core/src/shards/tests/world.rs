@@ -104,8 +104,9 @@ pub(super) struct World {
     /// Names of renewals so far.
     pub(super) texts: u64,
     pub(super) touched: bool,
-    /// The replica and the time of the one event, and the owners then.
-    pub(super) scene: Option<(usize, u64)>,
+    /// The time of the one event, the member that it is about, and the owners then.
+    pub(super) scene: Option<u64>,
+    pub(super) scene_member: Arc<str>,
     pub(super) before: Vec<Option<Holder>>,
     pub(super) tally: Tally,
     pub(super) violation: Option<String>,
@@ -163,7 +164,11 @@ impl World {
             shards,
             dice,
             now: 0,
-            end: if is_chaos { 105 * SECOND } else { SCENE_AT + 30 * SECOND },
+            end: if is_chaos {
+                105 * SECOND
+            } else {
+                SCENE_AT + 30 * SECOND
+            },
             faults_until,
             queue: BinaryHeap::new(),
             happenings: Vec::new(),
@@ -175,6 +180,7 @@ impl World {
             texts: 0,
             touched: false,
             scene: None,
+            scene_member: Arc::from(""),
             before: Vec::new(),
             tally: Tally::default(),
             violation: None,
