@@ -42,7 +42,7 @@ pub(super) enum Stage {
     Releasing,
 }
 
-/// What the informers have of a shard.
+/// The part that the informers have in a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
     Without,
@@ -50,7 +50,7 @@ pub(super) enum Extent {
     Synced,
 }
 
-/// What a write without success leaves in doubt.
+/// The doubt that a write without success leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doubt {
     None,

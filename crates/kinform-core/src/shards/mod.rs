@@ -317,7 +317,7 @@ impl Sharding {
         }
         if self.is_listed {
             let period = self.options.retry_period;
-            for (id, name) in self.roster.to_read(&mut self.next_id, period, now) {
+            for (id, name) in self.roster.due_reads(&mut self.next_id, period, now) {
                 self.steps.push_back(Step::ReadMember { id, name });
             }
         }

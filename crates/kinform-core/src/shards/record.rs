@@ -43,7 +43,7 @@ pub struct MemberLease {
     pub version: u64,
     /// The term that it was last taken for.
     pub term: MemberTerm,
-    /// Whether the term is held: the lease has a holder.
+    /// Set while the term is held: the lease has a holder.
     pub is_held: bool,
     /// `renewTime`, as its writer formatted it.
     pub renewal: Arc<str>,

@@ -32,12 +32,12 @@ pub const MAX_MEMBERS: usize = 4_096;
 /// The index of nobody.
 pub(super) const NOBODY: u32 = u32::MAX;
 
-/// Whether a term may still work.
+/// The state of a term: may it still work?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     Live,
     Dead,
-    /// What is known of the member does not tell; it counts as live, and the member is read.
+    /// Not told by what is known of the member; it counts as live, and the member is read.
     Unknown,
 }
 
@@ -85,7 +85,7 @@ struct Entry {
 pub(super) enum Shift {
     /// Nothing that a distribution depends on.
     Same,
-    /// Who lives, or with which weight.
+    /// A member lives or dies, or has another weight.
     Moved,
     /// There is no room.
     Full,
@@ -361,7 +361,7 @@ impl Roster {
 
     /// The members to read, since a term of theirs is unknown; each again after `period`. The first
     /// read gets the number `next_id`, which is raised.
-    pub(super) fn to_read(
+    pub(super) fn due_reads(
         &mut self,
         next_id: &mut u64,
         period: Duration,
@@ -422,7 +422,7 @@ impl Roster {
         self.unsettled = self.unsettled + u32::from(is_now) - u32::from(was_unsettled);
     }
 
-    /// Whether a term may work, and the time until which it lives, where that is known.
+    /// The state of a term, and the time until which it lives, where that is known.
     fn life(&self, entry: &Entry, now: Instant) -> (Life, Option<Instant>) {
         let member = &self.members[entry.member as usize];
         let until = |at: Instant| match at > now {

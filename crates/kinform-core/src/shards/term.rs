@@ -17,7 +17,7 @@ use crate::time::Instant;
 
 use super::hash::rendezvous;
 use super::input::Answer;
-use super::ledger::{Extent, Stage};
+use super::ledger::{Doubt, Extent, Stage};
 use super::record::{Holder, MemberLease, MemberTerm};
 use super::roster::NOBODY;
 use super::step::{CloseReason, RequestId, Step};
@@ -67,7 +67,9 @@ impl Sharding {
             return;
         }
         self.ledger.writes.clear();
-        self.ledger.retries.clear();
+        for shard in std::mem::take(&mut self.ledger.retries).into_keys() {
+            self.ledger.slot_mut(shard).doubt = Doubt::None;
+        }
         self.handing = None;
         let active: Vec<u32> = self.ledger.active.iter().copied().collect();
         for shard in active {

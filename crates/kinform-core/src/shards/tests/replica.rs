@@ -7,6 +7,8 @@
 //! A process may pause for any time, and be killed. Its clock has a rate and a start of its own.
 //! What it does with an order is what the shell of the library does.
 
+use std::collections::BTreeMap;
+
 use crate::election::{
     Action, Answer as LeaseAnswer, EndReason, Input as LeaseInput, RequestId as LeaseId, Sighting,
     Step as LeaseStep,
@@ -75,8 +77,6 @@ pub(super) struct Replica {
     /// The shard that it is draining for a hand-over.
     pub(super) handing: Option<u32>,
 }
-
-use std::collections::BTreeMap;
 
 impl Replica {
     pub(super) fn new(name: Arc<str>, shards: Shards, seed: u64, weight: u32) -> Self {

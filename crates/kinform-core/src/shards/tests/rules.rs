@@ -295,6 +295,18 @@ fn a_term_that_is_extended_goes_on() {
 }
 
 #[test]
+fn a_doubt_of_a_lost_term_does_not_hold_up_the_next_one() {
+    check(
+        "list
+        term 0 @1 -> extend 0, acquire 0@0, extend 1, acquire 1@0
+        failed -> read 0
+        end -> shrink 0, shrink 1
+        term 1 @2
+        wait 0.1 -> extend 0, acquire 0@0, extend 1, acquire 1@0",
+    );
+}
+
+#[test]
 fn h4_a_new_term_does_not_own_the_shards_of_the_last_one() {
     check(
         "seen 0 me/0 - @2

@@ -22,7 +22,7 @@ pub(super) const SECOND: u64 = 1_000_000;
 /// The distribution is reached by then.
 pub(super) const SCENE_AT: u64 = 25 * SECOND;
 
-/// What happens in a run.
+/// The events of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scenario {
     /// Faults of all kinds for a minute.
