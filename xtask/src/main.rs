@@ -20,6 +20,7 @@ mod map;
 mod mutants;
 mod schedules;
 mod schema;
+mod shards;
 mod simulate;
 mod soak;
 mod suite;
@@ -54,6 +55,8 @@ enum Task {
     Schedules(schedules::Arguments),
     /// Makes the table of built-in types.
     Schema(schema::Arguments),
+    /// Runs seeded histories of sharding, and a crowd of members that one joins.
+    Shards(shards::Arguments),
     /// Plays seeded scripts of trouble against kinform itself.
     Simulate(simulate::Arguments),
     /// Runs an operator for a long time under load and trouble.
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Task::Schedules(arguments) => schedules::run(root, &arguments),
         Task::Soak(arguments) => soak::run(root, &arguments),
         Task::Schema(arguments) => schema::run(&arguments).map_err(|e| e.to_string()),
+        Task::Shards(arguments) => shards::run(root, &arguments),
         Task::Simulate(arguments) => return simulated(root, &arguments),
     };
     match report {

@@ -4,6 +4,7 @@
 //! bytes → wire → reflector → fifo → informer (store + indexes) → handlers → queue
 //! store → snapshot → reflector of the next start
 //! lease as read, answers of writes → election → requests, terms
+//! leases of members and shards, own term → shards → orders to informers, queues, lease client
 //! ```
 
 pub mod backoff;
@@ -18,6 +19,7 @@ pub mod loops;
 pub mod object;
 pub mod queue;
 pub mod reflector;
+pub mod shards;
 pub mod snapshot;
 pub mod stats;
 pub mod store;

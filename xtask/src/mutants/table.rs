@@ -5,10 +5,10 @@
 //! ```
 //!
 //! One row a bug: B and D are those that informers or queues shipped with, C mistakes that only some
-//! schedules show, K mistakes that features of this engine's own could have, E those of events, L of a
-//! leader election, Q of a queue, R those of reading own writes and of fresh views, S those of a
-//! server. A row without a seam, a seam without a row, and a row without a test of its name fail this
-//! file's test. Sorted by name.
+//! schedules show, E those of events, H those of sharding, K mistakes that features of this engine's
+//! own could have, L of a leader election, Q of a queue, R those of reading own writes and of fresh
+//! views, S those of a server. A row without a seam, a seam without a row, and a row without a test
+//! of its name fail this file's test. Sorted by name.
 
 /// A known bug that can be put back.
 #[derive(Debug, Clone, Copy)]
@@ -387,6 +387,78 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         seen: "client-go's events of events.k8s.io",
         mistake: "the count of a series is not told at its end",
         packages: SHELL,
+    },
+    Mutant {
+        name: "H1",
+        seen: "sharding: a watch that stalls",
+        mistake: "a member that was not heard of for a lease duration counts as dead, without a write at its version",
+        packages: MACHINES,
+    },
+    Mutant {
+        name: "H2",
+        seen: "sharding: a paused process",
+        mistake: "queues of a term that is over by the clock stay open until a message says so",
+        packages: MACHINES,
+    },
+    Mutant {
+        name: "H3",
+        seen: "sharding: hand-over",
+        mistake: "a shard is released while its work still runs",
+        packages: MACHINES,
+    },
+    Mutant {
+        name: "H4",
+        seen: "sharding: a member that came back",
+        mistake: "a new term of a member owns the shards of the last one",
+        packages: MACHINES,
+    },
+    Mutant {
+        name: "H5",
+        seen: "sharding: watch lag",
+        mistake: "a term that a shard names, and that the watch of members has not told of, counts as dead",
+        packages: MACHINES,
+    },
+    Mutant {
+        name: "H6",
+        seen: "sharding: a lost reply",
+        mistake: "a shard is opened again when its release had no answer",
+        packages: MACHINES,
+    },
+    Mutant {
+        name: "H7",
+        seen: "sharding: hand-over",
+        mistake: "a shard is claimed before the informers have its range",
+        packages: MACHINES,
+    },
+    Mutant {
+        name: "H8",
+        seen: "sharding: hand-over",
+        mistake: "a member hands over all claimed shards at once",
+        packages: MACHINES,
+    },
+    Mutant {
+        name: "H9",
+        seen: "sharding: stop",
+        mistake: "a member that stops keeps its shards",
+        packages: MACHINES,
+    },
+    Mutant {
+        name: "H10",
+        seen: "sharding: watch lag",
+        mistake: "a lease that is older than what is known is believed",
+        packages: MACHINES,
+    },
+    Mutant {
+        name: "H11",
+        seen: "sharding: hands on leases",
+        mistake: "the term of a lease that was deleted is dead at once",
+        packages: MACHINES,
+    },
+    Mutant {
+        name: "H12",
+        seen: "sharding: distribution",
+        mistake: "members have up to the ceiling of their part, and some have none",
+        packages: MACHINES,
     },
     Mutant {
         name: "K1",

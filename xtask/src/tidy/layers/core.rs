@@ -3,7 +3,7 @@
 //! ```text
 //! wire backoff time stats ◀─ object ◀─ delta ◀─ reflector │ fifo │ store ◀─ snapshot ◀─ informer
 //!                             ▲─ causes ◀─ queue (also on backoff, bucket) │ loops
-//! election stands alone, on backoff, dice and time
+//! election stands alone, on backoff, dice and time; shards is on time, and names election in documents
 //! ```
 
 use super::law::{Law, Order};
@@ -31,5 +31,6 @@ pub(super) const LAW: Law = Law {
         ("loops", &["causes"]),
         ("queue", &["backoff", "bucket", "causes"]),
         ("election", &["backoff"]),
+        ("shards", &["election"]),
     ]),
 };
