@@ -36,7 +36,7 @@ mod tests {
         let steps = [
             "cargo test --workspace --locked",
             "cargo xtask contract",
-            "cargo xtask mutants --twentieth",
+            "cargo xtask mutants --fortieth",
             "cargo xtask schedules",
             "cargo xtask soak --for 2m --profile dev",
             "cargo xtask simulate --seeds 1000",

@@ -40,39 +40,39 @@ pub(crate) struct Arguments {
     /// Only these, as `B6,B31`.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// Only each twentieth, from this one on: 0 to 19, by default as the last commit's hash has it.
+    /// Only each fortieth, from this one on: 0 to 39, by default as the last commit's hash has it.
     #[arg(long, conflicts_with = "only", num_args = 0..=1, default_missing_value = "commit")]
-    twentieth: Option<Twentieth>,
+    fortieth: Option<Fortieth>,
     /// Lists the bugs that can be put back, and exits.
     #[arg(long)]
     list: bool,
 }
 
-/// Mutants from one of a twentieth to the next.
-const TWENTIETH: usize = 20;
+/// Mutants from one of a fortieth to the next.
+const FORTIETH: usize = 40;
 
-/// The first mutant of a twentieth.
+/// The first mutant of a fortieth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Twentieth {
+enum Fortieth {
     /// This one.
     Start(usize),
     /// The one that the last commit's hash chooses: always the same for one commit.
     Commit,
 }
 
-impl FromStr for Twentieth {
+impl FromStr for Fortieth {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.parse() {
-            Ok(start) if start < TWENTIETH => Ok(Self::Start(start)),
+            Ok(start) if start < FORTIETH => Ok(Self::Start(start)),
             _ if text == "commit" => Ok(Self::Commit),
-            _ => Err(format!("{text}: expected 0 to 19, or commit")),
+            _ => Err(format!("{text}: expected 0 to 39, or commit")),
         }
     }
 }
 
-impl Twentieth {
+impl Fortieth {
     fn start(self, root: &Path) -> Result<usize, String> {
         if let Self::Start(start) = self {
             return Ok(start);
@@ -83,16 +83,14 @@ impl Twentieth {
             .output();
         let output = git.map_err(|e| format!("git could not be started: {e}"))?;
         let hash = String::from_utf8_lossy(&output.stdout);
-        of_hash(hash.trim()).ok_or_else(|| "this is no commit: say --twentieth 0 to 19".to_owned())
+        of_hash(hash.trim()).ok_or_else(|| "this is no commit: say --fortieth 0 to 39".to_owned())
     }
 }
 
-/// The twentieth that a commit's hash chooses.
+/// The fortieth that a commit's hash chooses.
 fn of_hash(hash: &str) -> Option<usize> {
     let number = u64::from_str_radix(hash.get(..8)?, 16).ok()?;
-    usize::try_from(number)
-        .ok()
-        .map(|number| number % TWENTIETH)
+    usize::try_from(number).ok().map(|number| number % FORTIETH)
 }
 
 /// Runs the compiler with the cfg if this process wraps it.
@@ -115,10 +113,10 @@ pub(crate) fn wrapped_compiler() -> Option<ExitCode> {
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> {
     let mut chosen = choose(&arguments.only)?;
     let mut of_all = String::new();
-    if let Some(twentieth) = arguments.twentieth {
-        let start = twentieth.start(root)?;
-        chosen = chosen.into_iter().skip(start).step_by(TWENTIETH).collect();
-        of_all = format!(", twentieth {start} of {} mutants", MUTANTS.len());
+    if let Some(fortieth) = arguments.fortieth {
+        let start = fortieth.start(root)?;
+        chosen = chosen.into_iter().skip(start).step_by(FORTIETH).collect();
+        of_all = format!(", fortieth {start} of {} mutants", MUTANTS.len());
     }
     if arguments.list {
         let lines = chosen.iter().map(|m| describe(m));
@@ -129,7 +127,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
     binaries.retain(is_needed);
     let start = Instant::now();
     // A few are asked for while one works on them: then only their own tests must pass before.
-    let is_whole = arguments.only.is_empty() && arguments.twentieth.is_none();
+    let is_whole = arguments.only.is_empty() && arguments.fortieth.is_none();
     let tests = try_without(&binaries, &chosen, is_whole)?;
     say(&format!(
         "without a bug: {tests} tests passed in {} s",
@@ -258,27 +256,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn twentieths_are_numbers_or_the_commits() {
-        assert_eq!("0".parse(), Ok(Twentieth::Start(0)));
-        assert_eq!("19".parse(), Ok(Twentieth::Start(19)));
-        assert_eq!("commit".parse(), Ok(Twentieth::Commit));
-        for bad in ["20", "-1", "", "all"] {
-            assert!(bad.parse::<Twentieth>().is_err(), "{bad}");
+    fn fortieths_are_numbers_or_the_commits() {
+        assert_eq!("0".parse(), Ok(Fortieth::Start(0)));
+        assert_eq!("39".parse(), Ok(Fortieth::Start(39)));
+        assert_eq!("commit".parse(), Ok(Fortieth::Commit));
+        for bad in ["40", "-1", "", "all"] {
+            assert!(bad.parse::<Fortieth>().is_err(), "{bad}");
         }
         assert_eq!(of_hash("0000000c316aa23"), Some(12));
         assert_eq!(of_hash("fatal: no"), None);
     }
 
     #[test]
-    fn twenty_twentieths_are_all_mutants() {
-        let twentieth = |start| {
-            MUTANTS
-                .iter()
-                .skip(start)
-                .step_by(TWENTIETH)
-                .map(|m| m.name)
-        };
-        let mut names: Vec<&str> = (0..TWENTIETH).flat_map(twentieth).collect();
+    fn all_fortieths_are_all_mutants() {
+        let fortieth = |start| MUTANTS.iter().skip(start).step_by(FORTIETH).map(|m| m.name);
+        let mut names: Vec<&str> = (0..FORTIETH).flat_map(fortieth).collect();
         names.sort_unstable();
         let mut all: Vec<&str> = MUTANTS.iter().map(|mutant| mutant.name).collect();
         all.sort_unstable();

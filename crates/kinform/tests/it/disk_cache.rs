@@ -170,7 +170,7 @@ fn client_of(server: &Server) -> impl Future<Output = Client> + use<> {
 }
 
 #[tokio::test]
-async fn a_second_start_lists_nothing_and_hears_what_changed_meanwhile() {
+async fn w4_a_second_start_lists_nothing_and_hears_what_changed_meanwhile() {
     let (api, dir) = (server().await, TempDir::new().unwrap());
     first_run(&api, &dir, &["a", "b", "c"]).await;
     update(&api, "a", "2").await;

@@ -25,7 +25,7 @@ fn shown() -> Bench {
 }
 
 #[test]
-fn a_store_goes_on_without_a_list_and_is_synced_at_the_servers_version() {
+fn w3_a_store_goes_on_without_a_list_and_is_synced_at_the_servers_version() {
     shown().run(
         "
         ? -> pending
@@ -70,7 +70,7 @@ fn nothing_that_happened_since_is_no_wait() {
 }
 
 #[test]
-fn a_server_that_is_older_than_the_snapshot_is_listed() {
+fn w1_a_server_that_is_older_than_the_snapshot_is_listed() {
     check(
         "
         resume 100 1 a@90 -> probe
@@ -118,7 +118,7 @@ fn another_number_of_objects_is_another_history() {
 }
 
 #[test]
-fn a_witness_in_another_state_or_none_is_another_history() {
+fn w2_a_witness_in_another_state_or_none_is_another_history() {
     for found in ["item a@80", "item a@91", "item b@90", "bytes"] {
         check(&format!(
             "
