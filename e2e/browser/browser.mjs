@@ -22,14 +22,14 @@ export function launch(path, flags = []) {
 
 /// A tab of a context of its own, that keeps what went wrong.
 export class Tab {
-  static async open(browser, { width = 1280, height = 900, scheme = "light", origin = null } = {}) {
+  static async open(browser, { width = 1280, height = 900, scale = 1, scheme = "light", origin = null } = {}) {
     const tab = new Tab();
     tab.context = await browser.createBrowserContext();
     tab.page = await tab.context.newPage();
     tab.faults = [];
     tab.foreign = [];
     const { page } = tab;
-    await page.setViewport({ width, height });
+    await page.setViewport({ width, height, deviceScaleFactor: scale });
     await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
     await page.evaluateOnNewDocument(() => {
       addEventListener("securitypolicyviolation", event => console.error(`CSP: ${event.violatedDirective} ${event.blockedURI}`));
@@ -56,7 +56,14 @@ export class Tab {
 
   /// Shows a view, and waits until it has been drawn.
   async show(view, query = "") {
-    await this.page.evaluate(to => { location.hash = to; }, `#/${view}${query}`);
+    await this.page.evaluate(to => {
+      if (location.hash === to) return dispatchEvent(new HashChangeEvent("hashchange"));
+      // The page hears it before this does.
+      return new Promise(heard => {
+        addEventListener("hashchange", heard, { once: true });
+        location.hash = to;
+      }).then(() => null);
+    }, `#/${view}${query}`);
     await this.has(wanted => document.querySelector("main").textContent.includes(wanted), `${view} is drawn`, DRAWN[view]);
   }
 

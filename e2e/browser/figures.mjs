@@ -40,7 +40,8 @@ export async function figures(browser, path, { rate, seconds }) {
   const seen = (await program.json("pipeline")).informers.find(one => one.cache === "widgets.example.com").deltas.per_second;
   const more = what => (100 * median(pairs.map(([without, open]) => open[what] - without[what]))).toFixed(2);
   console.log(`events a second: ${Math.round(seen ?? 0)} of ${rate}; ${informers.length} informers`);
-  console.log(`an open page costs the program ${more("program")} % of a core, the browser ${more("browser")} % above a blank page (medians of ${PAIRS} pairs of ${seconds} s)`);
+  console.log(`RESULT | an open page at ${rate} events a second | embedded | program ${more("program")} %, browser ${more("browser")} % of a core ` +
+    `(above a blank page; medians of ${PAIRS} pairs of ${seconds} s) |`);
   await blank.close();
   await program.end();
 }
