@@ -77,6 +77,23 @@ export async function content(browser, program) {
     demand(tab.foreign.length === 0, () => `requests to ${tab.foreign}`);
     demand(tab.faults.length === 0, () => tab.faults.join("; "));
   });
+  await check("the policy stops scripts, pictures, styles and requests that are not the page's, and these checks notice", async () => {
+    await tab.page.evaluate(() => {
+      const add = (name, attributes) => document.body.append(Object.assign(document.createElement(name), attributes));
+      add("script", { textContent: "alert(1)" });
+      add("style", { textContent: "body { display: none }" });
+      add("img", { src: "http://evil.example.com/x.png" });
+      add("form", { action: "http://evil.example.com/", method: "post" });
+      document.forms[document.forms.length - 1].submit();
+      return fetch("http://evil.example.com/").catch(() => null);
+    });
+    const wanted = ["script-src", "style-src", "img-src", "form-action", "connect-src"];
+    await until("violations", () => wanted.every(one => tab.faults.some(fault => fault.startsWith("console: CSP: " + one))), 5_000)
+      .catch(() => { throw new Error(`noticed: ${tab.faults.join("; ")}`); });
+    demand(tab.foreign.length === 0, () => `requests to ${tab.foreign}`);
+    demand(!tab.faults.some(fault => fault.startsWith("dialog")), "a script ran");
+    demand(await tab.page.evaluate(() => getComputedStyle(document.body).display) !== "none", "a style counts");
+  });
   await tab.close();
 }
 
