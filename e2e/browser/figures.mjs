@@ -28,6 +28,7 @@ export async function figures(browser, path, { rate, seconds }) {
     await tab.says("live");
     await pause(1);
     const open = await measure();
+    if (await tab.page.evaluate(() => document.hidden)) throw new Error("the page was not seen, and drew nothing");
     await tab.close();
     await pause(1);
     pairs.push([without, open]);

@@ -123,14 +123,19 @@ export async function long(browser, path, { minutes, rate }) {
     for (let step = 0; step < steps; step++) {
       await new Promise(go => setTimeout(go, pause));
       await tab.says("live");
+      // A page that nobody sees draws nothing.
+      const before = await tab.page.$eval("svg.spark", svg => svg.outerHTML);
+      await tab.has(old => !document.hidden && document.querySelector("svg.spark").outerHTML !== old, "it draws", before);
       heaps.push(await tab.heap());
     }
     const text = heaps.map(bytes => (bytes / 1e6).toFixed(1)).join(", ") + " MB";
     demand(Math.max(...heaps) <= HEAP_BYTES, text);
+    const points = await tab.page.$eval("svg.spark path", path => path.getAttribute("d").split(/[ML]/).length - 1);
+    demand(points > 20 && points <= 120, `${points} points of a line`);
     const [early, late] = [heaps.slice(2, 5), heaps.slice(-3)].map(median);
     demand(late <= early * 1.1 + 100_000, () => `it grows: ${text}`);
     const { informers } = await program.json("pipeline");
-    return `${text}; ${Math.round(informers.find(one => one.cache === "widgets.example.com").deltas.per_second ?? 0)} events a second`;
+    return `${text}; ${points} points; ${Math.round(informers.find(one => one.cache === "widgets.example.com").deltas.per_second ?? 0)} events a second`;
   });
   await tab.close();
   await program.end();
