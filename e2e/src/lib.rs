@@ -23,6 +23,7 @@ pub mod peers;
 pub mod process;
 pub mod program;
 pub mod servers;
+pub mod watched;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};

@@ -4,6 +4,7 @@
 //! e2e [PART]  ──▶ e2e/ (a workspace of its own): its tests, or a part of them ──▶ a table of the results
 //!                   └── no Go, no Python ──▶ skipped: in the table and in the closing line
 //! e2e differential [--seed N] ──▶ e2e/: scripted histories through kinform and client-go
+//! e2e browser ──▶ browser.rs: the inspector's page in Chromium
 //! ```
 //!
 //! A part is skipped where a program is missing. With `--may-skip` only parts that lack the
@@ -22,7 +23,7 @@ use std::time::Instant;
 
 use clap::{Args, Subcommand};
 
-use crate::suite;
+use crate::{browser, suite};
 
 /// The part that is run.
 #[derive(Debug, Args)]
@@ -107,6 +108,8 @@ enum Only {
     /// Kubernetes' own specs of its API on `kinform serve --controllers`. Opt-in: a build of some
     /// minutes, and half an hour.
     Upstream,
+    /// The inspector's page in Chromium. Opt-in: a release build, and some minutes.
+    Browser(browser::Arguments),
     /// Scripted histories through kinform and the real client-go: the same notifications.
     Differential {
         /// The number of histories; 50, or one if a seed is given.
@@ -182,6 +185,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
             peers(root, &filter, leave)
         }
         Some(Only::Upstream) => peers(root, "upstream::", leave),
+        Some(Only::Browser(arguments)) => browser(root, arguments, leave),
         Some(Only::Differential {
             histories,
             seed,
@@ -369,6 +373,23 @@ fn serve(root: &Path, pods: u64, leave: Leave<'_>) -> Result<String, String> {
         .arg(program)
         .arg(pods.to_string());
     summed_up(measure, leave)
+}
+
+/// Runs the checks of the inspector's page.
+fn browser(
+    root: &Path,
+    arguments: &browser::Arguments,
+    leave: Leave<'_>,
+) -> Result<String, String> {
+    match browser::ready(root)? {
+        Ok(ready) => summed_up(ready.checks(arguments), leave),
+        Err(missing) => {
+            say(&format!("SKIPPED: {}", missing.advice()));
+            let programs = missing.0.join(", ");
+            let row = format!("inspector in Chromium | embedded | {SKIPPED} no {programs} |");
+            Skipped::of(&[row]).close(0, leave)
+        }
+    }
 }
 
 fn differential(

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 mod bench;
+mod browser;
 mod ci;
 mod contract;
 mod e2e;
@@ -51,6 +52,8 @@ enum Task {
     Map(map::Arguments),
     /// Puts known bugs back, one at a time: the tests must notice each.
     Mutants(mutants::Arguments),
+    /// Makes the pictures of the documents anew, by a browser.
+    Pictures,
     /// Runs the concurrent code under many schedules.
     Schedules(schedules::Arguments),
     /// Makes the table of built-in types.
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Task::Fuzz(arguments) => fuzz::run(root, &arguments),
         Task::Map(arguments) => map::run(&arguments),
         Task::Mutants(arguments) => mutants::run(root, &arguments),
+        Task::Pictures => browser::pictures(root),
         Task::Schedules(arguments) => schedules::run(root, &arguments),
         Task::Soak(arguments) => soak::run(root, &arguments),
         Task::Schema(arguments) => schema::run(&arguments).map_err(|e| e.to_string()),

@@ -86,7 +86,7 @@ pub(super) fn problems(
     };
     for (cache, flow) in sampled.caches() {
         if sight.sees_cache(cache.informer.resource()) {
-            list.of_cache(cache, flow.latency.p99_ms);
+            list.of_cache(cache, flow.slowest());
         } else if !cache.informer.state().is_synced() {
             list.hidden += 1;
         }
@@ -161,7 +161,7 @@ impl List<'_> {
         });
     }
 
-    fn of_cache(&mut self, cache: &Cache, handled_p99_ms: Option<f64>) {
+    fn of_cache(&mut self, cache: &Cache, slowest: Option<(&str, f64)>) {
         let state = cache.informer.state();
         let kind = match &state {
             InformerState::Forbidden(_) => Some(("forbidden", "error")),
@@ -216,8 +216,9 @@ impl List<'_> {
                 );
             }
         }
-        if let Some(ms) = handled_p99_ms.filter(|ms| *ms > SLOW_HANDLER_MS) {
-            let message = format!("handlers need {ms:.0} ms for a change at the 99th percentile");
+        if let Some((name, ms)) = slowest.filter(|(_, ms)| *ms > SLOW_HANDLER_MS) {
+            let message =
+                format!("handler {name} needs {ms:.0} ms for a change at the 99th percentile");
             let problem = of("slow-handler");
             self.add_of(
                 cache,

@@ -9,7 +9,7 @@
 //!
 //! Upstream counterpart: none.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -42,6 +42,18 @@ pub(super) struct Sample {
 pub(super) struct CacheSample {
     pub(super) stats: InformerStats,
     /// Of all handlers.
+    latency: Buckets,
+    /// Of the handlers of each name: a slow one is seldom heard of among quick ones.
+    handlers: Named,
+}
+
+/// Handlers by their names.
+type Named = BTreeMap<String, HandlerSample>;
+
+/// The handlers of one name.
+#[derive(Debug, Default)]
+struct HandlerSample {
+    lag: u64,
     latency: Buckets,
 }
 
@@ -119,12 +131,21 @@ impl Sample {
     fn take(program: &Program, at: Instant) -> Self {
         let cache = |cache: Cache| {
             let mut latency = Histogram::new();
+            let mut handlers = Named::new();
             for handler in cache.informer.handlers() {
                 latency.merge(&handler.latency);
+                let one = handlers.entry(handler.name).or_default();
+                one.lag += handler.lag;
+                for (end, count) in buckets(&handler.latency) {
+                    *one.latency.entry(end).or_default() += count;
+                }
             }
-            let stats = cache.informer.stats();
-            let latency = buckets(&latency);
-            (cache, CacheSample { stats, latency })
+            let sample = CacheSample {
+                stats: cache.informer.stats(),
+                latency: buckets(&latency),
+                handlers,
+            };
+            (cache, sample)
         };
         let controller = |controller: Controller| {
             let mut stats = controller.metrics.snapshot();
@@ -164,6 +185,8 @@ pub(super) struct CacheFlow<'a> {
     pub(super) stats: &'a InformerStats,
     before: Option<(&'a InformerStats, Duration)>,
     pub(super) latency: Latency,
+    sample: &'a CacheSample,
+    older: Option<&'a CacheSample>,
 }
 
 /// The same of a controller.
@@ -175,7 +198,12 @@ pub(super) struct ControllerFlow<'a> {
     pub(super) took: Latency,
 }
 
-impl CacheFlow<'_> {
+impl<'a> CacheFlow<'a> {
+    /// The handler with the longest latency at the 99th percentile, and that in milliseconds.
+    pub(super) fn slowest(&self) -> Option<(&'a str, f64)> {
+        slowest(&self.sample.handlers, self.older.map(|was| &was.handlers))
+    }
+
     /// The rate of a counter.
     pub(super) fn rate(&self, of: impl Fn(&InformerStats) -> u64) -> Rate {
         Rate::new(of(self.stats), self.before.map(|(was, ago)| (of(was), ago)))
@@ -206,6 +234,8 @@ impl Sampled {
                 stats: &sample.stats,
                 before: recent.map(|was| &was.stats).zip(window),
                 latency: Latency::since(&sample.latency, older.map(|was| &was.latency)),
+                sample,
+                older,
             };
             (cache, flow)
         })
@@ -229,5 +259,52 @@ impl Sampled {
                 };
                 (controller, flow)
             })
+    }
+}
+
+/// The name with the longest latency at the 99th percentile since `before`, and that in milliseconds.
+///
+/// A handler that lags far behind is measured seldom: without a measurement, all that it had count.
+fn slowest<'a>(now: &'a Named, before: Option<&Named>) -> Option<(&'a str, f64)> {
+    let latencies = now.iter().filter_map(|(name, now)| {
+        let before = before.and_then(|was| was.get(name));
+        let before = before.map(|was| &was.latency);
+        let mut latency = Latency::since(&now.latency, before);
+        if latency.count == 0 && now.lag > 0 {
+            latency = Latency::since(&now.latency, None);
+        }
+        Some((name.as_str(), latency.p99_ms?))
+    });
+    latencies.max_by(|(_, a), (_, b)| a.total_cmp(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Handlers: name, lag, and a number of measurements of a number of microseconds.
+    fn named(all: &[(&str, u64, u64, u64)]) -> Named {
+        let one = |&(name, lag, count, micros): &(&str, u64, u64, u64)| {
+            let latency = [(micros, count)].into();
+            (name.to_owned(), HandlerSample { lag, latency })
+        };
+        all.iter().map(one).collect()
+    }
+
+    #[test]
+    fn a_handler_that_is_slow_once_is_found_among_quick_ones() {
+        let before = named(&[("quick", 0, 10, 100), ("slow", 0, 3, 2_000_000)]);
+        let now = named(&[("quick", 0, 5_000, 100), ("slow", 0, 4, 2_000_000)]);
+        assert_eq!(slowest(&now, Some(&before)), Some(("slow", 2_000.0)));
+        // It counts for as long as the window only.
+        let later = named(&[("quick", 0, 6_000, 100), ("slow", 0, 4, 2_000_000)]);
+        assert_eq!(slowest(&later, Some(&now)), Some(("quick", 0.1)));
+        assert_eq!(slowest(&later, Some(&later)), None);
+    }
+
+    #[test]
+    fn a_handler_that_lags_and_was_not_measured_lately_is_as_slow_as_it_was() {
+        let now = named(&[("quick", 0, 5_000, 100), ("slow", 40, 4, 2_000_000)]);
+        assert_eq!(slowest(&now, Some(&now)), Some(("slow", 2_000.0)));
     }
 }
