@@ -67,6 +67,11 @@ export class Tab {
     await this.has(wanted => document.querySelector("main").textContent.includes(wanted), `${view} is drawn`, DRAWN[view]);
   }
 
+  /// Clicks an element, which may be drawn again before the pointer is there.
+  async click(selector) {
+    await until(`a click on ${selector}`, () => this.page.click(selector).then(() => true, () => false));
+  }
+
   /// Waits until a function in the page returns true.
   async has(holds, what, ...values) {
     // A page that navigates has no document for a moment.

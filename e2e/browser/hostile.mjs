@@ -97,7 +97,7 @@ export async function canary(browser, program) {
     await tab.says("default/guarded", "(hidden)", "password");
     await program.obey("secret");
     await tab.says("data.password", "metadata.annotations");
-    await tab.page.click("button[data-key=managers]");
+    await tab.click("button[data-key=managers]");
     await tab.has(() => document.querySelector("[data-scroll=managers]"), "managers");
     keep("the object's page", await tab.page.content() + await tab.text());
   });
