@@ -5,6 +5,7 @@
 //!                   └── no Go, no Python ──▶ skipped: in the table and in the closing line
 //! e2e differential [--seed N] ──▶ e2e/: scripted histories through kinform and client-go
 //! e2e browser ──▶ browser.rs: the inspector's page in Chromium
+//! e2e terminal ──▶ terminal.rs: `kinform top` in tmux
 //! ```
 //!
 //! A part is skipped where a program is missing. With `--may-skip` only parts that lack the
@@ -23,7 +24,7 @@ use std::time::Instant;
 
 use clap::{Args, Subcommand};
 
-use crate::{browser, suite};
+use crate::{browser, suite, terminal};
 
 /// The part that is run.
 #[derive(Debug, Args)]
@@ -110,6 +111,8 @@ enum Only {
     Upstream,
     /// The inspector's page in Chromium. Opt-in: a release build, and some minutes.
     Browser(browser::Arguments),
+    /// `kinform top` on terminals of tmux, 80x24 and 200x50. Opt-in.
+    Terminal,
     /// Scripted histories through kinform and the real client-go: the same notifications.
     Differential {
         /// The number of histories; 50, or one if a seed is given.
@@ -186,6 +189,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
         }
         Some(Only::Upstream) => peers(root, "upstream::", leave),
         Some(Only::Browser(arguments)) => browser(root, arguments, leave),
+        Some(Only::Terminal) => terminal(root, leave),
         Some(Only::Differential {
             histories,
             seed,
@@ -390,6 +394,15 @@ fn browser(
             Skipped::of(&[row]).close(0, leave)
         }
     }
+}
+
+fn terminal(root: &Path, leave: Leave<'_>) -> Result<String, String> {
+    if !terminal::is_there() {
+        say("SKIPPED: the terminal's checks need tmux: install Debian's package tmux");
+        let row = format!("kinform top in tmux | embedded | {SKIPPED} no tmux |");
+        return Skipped::of(&[row]).close(0, leave);
+    }
+    terminal::run(root)
 }
 
 fn differential(

@@ -25,6 +25,7 @@ mod shards;
 mod simulate;
 mod soak;
 mod suite;
+mod terminal;
 mod text;
 mod tidy;
 mod topology;

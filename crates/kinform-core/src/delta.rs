@@ -54,6 +54,8 @@ pub enum Delta {
     /// The objects of a snapshot, with the changes since, are those that the server had when it was
     /// asked: the store is synced, as after a list.
     CaughtUp,
+    /// The objects of a snapshot are not believed any more: the server has no such type.
+    Forget,
     /// Nothing changed up to this version.
     Bookmark {
         /// The version that the server named.
@@ -142,6 +144,7 @@ impl Delta {
             | Self::ListEnd { .. }
             | Self::ListAbort
             | Self::CaughtUp
+            | Self::Forget
             | Self::Sync { .. }
             | Self::Bookmark { .. }
             | Self::Quarantined(_) => None,

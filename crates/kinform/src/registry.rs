@@ -148,12 +148,17 @@ impl Registry {
         // A transform has no name that another process could compare; another client, another server.
         let disk = self.disk.as_ref().filter(|_| identity.via.is_none());
         let disk = disk.filter(|_| identity.transform.is_none());
+        let made = source(identity.representation);
+        // A program's own source may change objects as a transform does.
+        let disk = disk.filter(|_| made.client().is_some());
         let shelf = disk.and_then(|disk| {
-            let selected = Selected::new(&info, identity.representation, &identity.projection);
+            let variant = format!("{:?} {:?}", identity.patience, identity.storage);
+            let (form, projection) = (identity.representation, &identity.projection);
+            let selected = Selected::new(&info, form, projection, variant);
             disk.shelf(&info, selected)
         });
         let core = Core::new(CoreParts {
-            source: source(identity.representation),
+            source: made,
             audit_source: is_audited.then(|| source(Representation::Metadata)),
             ingest: Ingest {
                 managed_fields_bytes: AtomicU64::new(0),

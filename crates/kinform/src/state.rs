@@ -32,9 +32,12 @@ pub enum InformerState {
         /// The version of the cache when this state began.
         version: String,
     },
-    /// The cache was complete, but the informer can no longer follow the server.
+    /// The cache was complete, but the informer can no longer follow the server; or it was read from
+    /// disk, and has not caught up with the server: then it is not
+    /// [synced](crate::Informer::has_synced).
     Stale {
-        /// The time at which the server was last heard before the first failure.
+        /// The time at which the server was last heard before the first failure, or at which the cache
+        /// was written to disk.
         since: Timestamp,
         /// The last failure.
         trouble: Trouble,

@@ -309,7 +309,7 @@ impl DeltaFifo {
                 self.is_populated = true;
                 self.synced_after.get_or_insert(number + 1);
             }
-            Delta::Bookmark { .. } | Delta::Sync { .. } | Delta::WentBack => {}
+            Delta::Forget | Delta::Bookmark { .. } | Delta::Sync { .. } | Delta::WentBack => {}
             Delta::Added(_) | Delta::Updated(_) | Delta::Deleted(_) => self.is_populated = true,
             Delta::Replaced(_) | Delta::Quarantined(_) => {}
         }
@@ -418,6 +418,7 @@ impl Reached {
             | Delta::WentBack
             | Delta::ListAbort
             | Delta::CaughtUp
+            | Delta::Forget
             | Delta::Replaced(_)
             | Delta::Sync { .. }
             | Delta::Quarantined(_) => return,
@@ -455,6 +456,7 @@ fn key_of(delta: &Delta) -> Option<KeyRef<'_>> {
         | Delta::ListEnd { .. }
         | Delta::ListAbort
         | Delta::CaughtUp
+        | Delta::Forget
         | Delta::Sync { .. }
         | Delta::Bookmark { .. } => None,
     }

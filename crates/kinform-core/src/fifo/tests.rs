@@ -34,6 +34,7 @@ fn delta(word: &str) -> Delta {
         "[" => Delta::ListBegin,
         "<" => Delta::WentBack,
         "^" => Delta::CaughtUp,
+        "0" => Delta::Forget,
         "]" => Delta::ListEnd {
             version: rest.to_owned(),
         },
@@ -62,6 +63,7 @@ fn word(delta: &Delta) -> String {
         Delta::ListBegin => ("[", ""),
         Delta::WentBack => ("<", ""),
         Delta::CaughtUp => ("^", ""),
+        Delta::Forget => ("0", ""),
         Delta::ListEnd { version } => ("]", &**version),
         Delta::ListAbort => ("!", ""),
         Delta::Bookmark { version } => (".", &**version),

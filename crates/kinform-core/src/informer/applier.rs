@@ -34,7 +34,7 @@ use crate::fifo;
 use crate::object::Object;
 use crate::snapshot::Snapshot;
 use crate::store::diff::same_version;
-use crate::store::edit::{BuiltIndex, Edit};
+use crate::store::edit::{BuiltIndex, Edit, Seen};
 use crate::store::index::IndexConflict;
 use crate::store::root::{IndexId, Root};
 
@@ -268,6 +268,7 @@ impl Applier {
                 batch.is_touched = true;
                 batch.has_caught_up = true;
             }
+            Delta::Forget => self.forget(batch),
             Delta::Bookmark { version } => self.bookmark(&version, batch),
             Delta::Quarantined(quarantine) => self.set_apart(quarantine, batch),
         }
@@ -402,6 +403,19 @@ impl Applier {
         batch
             .events
             .push(ApplyEvent::Listed(Listed { version, ..listed }));
+    }
+
+    /// Takes everything away, heard as deletes whose final state is not known.
+    fn forget(&mut self, batch: &mut Batch) {
+        self.abort(batch);
+        batch.edit.quarantined_mut().clear();
+        for object in batch.edit.sweep(&Seen::default()) {
+            batch.pending.push(Change::Deleted {
+                object,
+                final_state_unknown: true,
+            });
+        }
+        batch.is_touched = true;
     }
 
     fn bookmark(&mut self, version: &str, batch: &mut Batch) {

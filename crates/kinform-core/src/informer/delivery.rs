@@ -178,7 +178,16 @@ impl Delivery {
         if self.is_leaving {
             return self.next_of_leaving();
         }
-        self.next_live()
+        let next = self.next_live();
+        // A difference without a change may have led to a synced state.
+        let is_synced_now = matches!(next, Next::Idle)
+            && self.phase == Phase::Restored
+            && self.has_heard_a_synced_state();
+        if is_synced_now {
+            self.phase = Phase::Live;
+            return Next::Synced;
+        }
+        next
     }
 
     /// Returns whether everything that made the store synced was heard: of a restored store, changes

@@ -40,6 +40,8 @@ pub(super) struct Listing {
     // BOUND: the items of one list; none of a server that keeps its word.
     reused: Vec<Object>,
     pub(super) went_back: bool,
+    /// What is stored came from a snapshot, and no list has confirmed it.
+    is_restored: bool,
 }
 
 /// The way in which a list told of an object.
@@ -56,6 +58,7 @@ impl Listing {
     pub(super) fn new(mut edit: Edit, pending: Pending) -> Self {
         edit.quarantined_mut().clear();
         Self {
+            is_restored: edit.is_unconfirmed(),
             edit,
             seen: Seen::default(),
             pending,
@@ -148,11 +151,14 @@ impl Listing {
         !is_newer
     }
 
-    /// Stores objects listed under a stored version as new states, if the server went back.
+    /// Stores objects listed under a stored version as new states, if the server went back, or what is
+    /// stored came from a snapshot.
     pub(super) fn believe_reused(&mut self, tier: &mut Option<Tier>) {
         for object in std::mem::take(&mut self.reused) {
             let stored = self.edit.get(object.key_ref());
-            if self.went_back && stored.is_some_and(|stored| same_version(stored, &object)) {
+            if (self.went_back || self.is_restored)
+                && stored.is_some_and(|stored| same_version(stored, &object))
+            {
                 self.listed.unchanged -= 1;
                 let cold = cold(tier, &object);
                 let new = self.pending.handle(&object);

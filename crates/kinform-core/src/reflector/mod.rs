@@ -50,8 +50,8 @@ use list::ListCycle;
 use pager::Pager;
 use position::Position;
 use recover::{InternalErrors, Next};
-use rejoin::Rejoin;
 pub use rejoin::Resumption;
+use rejoin::{Rejoin, Unconfirmed};
 use report::{ReflectorEvent, RelistReason, State};
 use verdict::Ask;
 use watch::StreamHabits;
@@ -148,6 +148,7 @@ pub struct Reflector {
     cycle: ListCycle,
     habits: StreamHabits,
     rejoin: Option<Rejoin>,
+    unconfirmed: Unconfirmed,
     internal_errors: InternalErrors,
     has_synced: bool,
     stats: ReflectorStats,
@@ -175,6 +176,7 @@ impl Reflector {
             cycle,
             habits: StreamHabits::default(),
             rejoin: None,
+            unconfirmed: Unconfirmed::default(),
             internal_errors: InternalErrors::default(),
             has_synced: false,
             stats: ReflectorStats::default(),

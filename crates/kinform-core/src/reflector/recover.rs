@@ -216,6 +216,10 @@ impl Reflector {
 
     /// The same for so long, whatever failed before.
     pub(super) fn wait_for(&mut self, next: Next, problem: Problem, after: Duration, now: Instant) {
+        self.count_missing(problem.kind);
+        if self.is_rejoin_hopeless(problem.kind) {
+            return self.give_up_rejoin(RelistReason::Unproven, now);
+        }
         self.phase = Phase::Waiting {
             until: now + after,
             next,

@@ -39,6 +39,12 @@ const SHORT_WATCH: Duration = Duration::from_secs(3);
 const SHORT_WATCH_LIMIT: Duration = Duration::from_secs(6);
 /// BOUND: watches that do not reach the server's version.
 const MAX_WATCHES: u8 = 3;
+/// Replies in a row that there is no such type, until it is believed: a server that starts may serve its
+/// definitions late. They come over half a minute and more.
+const MAX_MISSING: u8 = 6;
+/// BOUND: questions that a server which can be reached fails to answer. A list may succeed where they do
+/// not.
+const MAX_FAILURES: u8 = 3;
 
 /// The point of a server's history at which a snapshot was taken.
 #[derive(Clone, Debug)]
@@ -63,7 +69,16 @@ pub(super) struct Rejoin {
     found: Option<Object>,
     /// The version of the server at the start.
     target: Option<ResourceVersion>,
+    failures: u8,
     watches: u8,
+}
+
+/// The objects of a snapshot that the server has not confirmed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Unconfirmed {
+    are_there: bool,
+    /// Replies in a row that there is no such type.
+    missing: u8,
 }
 
 /// The question that is asked.
@@ -95,6 +110,7 @@ impl Reflector {
             return self.start(now);
         }
         self.position.anchor(&version);
+        self.unconfirmed.are_there = true;
         self.rejoin = Some(Rejoin {
             from: version,
             objects,
@@ -102,6 +118,7 @@ impl Reflector {
             witnesses: witnesses.into(),
             found: None,
             target: None,
+            failures: 0,
             watches: 0,
         });
         self.ask_rejoin(now);
@@ -110,7 +127,8 @@ impl Reflector {
     /// Returns whether a later process could go on from the version that was reached: it is a point of
     /// the server's history, and versions have an order.
     pub fn may_resume_later(&self) -> bool {
-        self.has_synced && self.position.is_comparable()
+        // A list that is wanted is a doubt about what is stored.
+        self.has_synced && self.position.is_comparable() && self.cycle.reason.is_none()
     }
 
     /// Returns whether the server is asked whether its history includes the snapshot.
@@ -200,6 +218,38 @@ impl Reflector {
             true => self.ask_rejoin(now),
             false => self.give_up_rejoin(RelistReason::ServerWentBack, now),
         }
+    }
+
+    /// Counts a failure of any request before the store is synced: objects of a type that is gone are
+    /// forgotten.
+    pub(super) fn count_missing(&mut self, kind: ProblemKind) {
+        if self.has_synced || !self.unconfirmed.are_there {
+            return;
+        }
+        let missing = &mut self.unconfirmed.missing;
+        *missing = match kind {
+            ProblemKind::NotFound => *missing + 1,
+            _ => 0,
+        };
+        if *missing >= MAX_MISSING {
+            self.unconfirmed = Unconfirmed::default();
+            self.hand_on(Delta::Forget);
+        }
+    }
+
+    /// Counts a question that failed. Returns whether no further one is worth it: not while the server
+    /// cannot be reached, since the snapshot is all there is then.
+    pub(super) fn is_rejoin_hopeless(&mut self, kind: ProblemKind) -> bool {
+        let is_asking = self.is_rejoining();
+        let Some(rejoin) = self.rejoin.as_mut().filter(|_| is_asking) else {
+            return false;
+        };
+        let is_away = matches!(
+            kind,
+            ProblemKind::Refused | ProblemKind::Transport | ProblemKind::TooManyRequests
+        );
+        rejoin.failures += u8::from(!is_away);
+        rejoin.failures >= MAX_FAILURES
     }
 
     /// A question was refused: what is stored is not shown to be of this server.

@@ -26,6 +26,7 @@ pub struct Reading {
     place: Place,
     header: Option<Header>,
     objects: Vec<Object>,
+    heap_size: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +47,7 @@ impl Reading {
             place: Place::Mark,
             header: None,
             objects: Vec::new(),
+            heap_size: 0,
         }
     }
 
@@ -85,6 +87,12 @@ impl Reading {
         Ok(())
     }
 
+    /// Returns the number of objects that were read so far, and their bytes on the heap.
+    #[must_use]
+    pub fn size(&self) -> (usize, usize) {
+        (self.objects.len(), self.heap_size)
+    }
+
     /// The whole snapshot.
     ///
     /// # Errors
@@ -121,6 +129,7 @@ impl Reading {
                     let record = Object::from_record(rest);
                     let (object, behind) =
                         record.ok_or_else(|| Refused::torn("a record of no object"))?;
+                    self.heap_size += object.heap_size();
                     self.objects.push(object);
                     rest = behind;
                 }

@@ -363,6 +363,11 @@ impl Edit {
         self.state.restored = true;
     }
 
+    /// Returns whether the objects are those of a snapshot that nothing has confirmed.
+    pub(crate) fn is_unconfirmed(&self) -> bool {
+        self.state.restored && !self.state.synced
+    }
+
     /// Says that a whole list is stored.
     pub fn mark_synced(&mut self) {
         self.state.synced = true;

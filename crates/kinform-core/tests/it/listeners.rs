@@ -43,6 +43,7 @@ impl NaiveStore {
             }
             Delta::ListAbort => self.list = None,
             Delta::CaughtUp => self.synced = true,
+            Delta::Forget => self.stored.clear(),
             Delta::ListEnd { version } => {
                 let Some((mut stored, seen, nameless)) = self.list.take() else {
                     return;

@@ -21,6 +21,7 @@ mod protobuf;
 mod protobuf_hostile;
 mod protobuf_order;
 mod recorded;
+mod restored;
 mod store;
 mod twins;
 mod upstream;

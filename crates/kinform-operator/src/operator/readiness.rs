@@ -70,7 +70,8 @@ fn check(factory: &InformerFactory) -> Result<(), String> {
             let state = informer.state();
             let is_well = match &state {
                 InformerState::Synced { .. } => true,
-                InformerState::Stale { since, .. } => {
+                // One that was read from disk is stale before it is synced.
+                InformerState::Stale { since, .. } if informer.has_synced() => {
                     let stale = now.duration_since(*since);
                     stale.unsigned_abs() <= STALE
                 }

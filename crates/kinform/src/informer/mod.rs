@@ -302,7 +302,10 @@ impl Core {
             identity = shelf.identity(self.client()) => identity,
         };
         let (writer, found) = match identity {
-            Ok(identity) => restore(shelf, identity, writer).await,
+            Ok(identity) => {
+                let limits = self.options.reflector.cache_limits;
+                restore(shelf, identity, writer, limits).await
+            }
             Err(reason) => (writer, Err(reason)),
         };
         let restored = found.unwrap_or_else(|reason| {

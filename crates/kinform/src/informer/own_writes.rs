@@ -162,6 +162,10 @@ impl Write {
 
     /// Returns whether the cache has passed this write, and so shows its effect itself.
     pub(crate) fn is_seen(&self, root: &Root) -> bool {
+        // The versions of a snapshot may be another server's.
+        if root.is_restored() && !root.has_synced() {
+            return false;
+        }
         let key = self.key.key_ref();
         if let Some(uid) = &self.deleted {
             let is_there = |object: &Object| object.uid() == uid && !object.is_terminating();

@@ -149,9 +149,14 @@ impl Pipeline {
         self.take_steps();
         self.apply_all().await;
         let keeper = std::mem::replace(&mut self.keeper, Keeper::new(None, None));
-        let written = keeper.finish(&core.root(), may_resume).await;
-        self.on_written(written);
         self.tell_state();
+        let root = core.root();
+        tokio::select! {
+            biased;
+            written = keeper.finish(&root, may_resume, &core.env) => self.on_written(written),
+            // Who does not wait any longer has the file of before.
+            () = core.tasks.abort.cancelled() => {}
+        }
     }
 
     /// Begins at the version of a snapshot: what is stored is heard, and compared with the server.
@@ -227,7 +232,7 @@ impl Pipeline {
         let core = &self.core;
         self.auditor.on_time(&core.root(), selected, &core.env);
         let may_resume = self.reflector.may_resume_later();
-        self.keeper.on_time(&core.root(), may_resume, now);
+        self.keeper.on_time(&core.root(), may_resume, &core.env);
         let due = self.resync.due(now);
         if !due.is_empty() {
             self.enqueue(Delta::Sync { due: due.into() });

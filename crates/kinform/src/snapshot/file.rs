@@ -1,7 +1,7 @@
 //! Files of snapshots: read in pieces; written beside, synced, renamed.
 //!
 //! ```text
-//! file → Reading → Snapshot        root → Writing → file.PID.tmp → fsync → rename → fsync of the folder
+//! file → Reading → Snapshot        root → Writing → file.NUMBER.tmp → fsync → rename → fsync of the folder
 //! ```
 //!
 //! Runs on threads that may block. A file has mode 0600, a new folder 0700.
@@ -14,6 +14,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 use std::time::SystemTime;
 
+use kinform_core::reflector::limits::CacheLimits;
 use kinform_core::snapshot::{Reading, Snapshot, Writing};
 use kinform_core::store::root::Root;
 
@@ -23,7 +24,11 @@ const PIECE: usize = 1 << 20;
 const MAX_BYTES: u64 = 64 << 30;
 
 /// Reads a snapshot, and the time at which it was written. `None` if there is no file.
-pub(super) fn read(path: &Path, identity: &str) -> Result<Option<(Snapshot, SystemTime)>, String> {
+pub(super) fn read(
+    path: &Path,
+    identity: &str,
+    limits: CacheLimits,
+) -> Result<Option<(Snapshot, SystemTime)>, String> {
     let failed = |error: io::Error| format!("it cannot be read: {error}");
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -48,31 +53,39 @@ pub(super) fn read(path: &Path, identity: &str) -> Result<Option<(Snapshot, Syst
         }
         let fed = reading.feed(&piece[..read]);
         fed.map_err(|refused| refused.to_string())?;
+        let (objects, bytes) = reading.size();
+        if !limits.allow(objects, bytes) {
+            return Err("the snapshot is larger than the cache may be".to_owned());
+        }
     }
     let snapshot = reading.finish().map_err(|refused| refused.to_string())?;
     Ok(Some((snapshot, written)))
 }
 
-/// Writes the snapshot of a root in the place of the one before.
-pub(super) fn write(path: &Path, identity: &str, root: Root) -> io::Result<()> {
+/// Writes the snapshot of a root in the place of the one before; removes that if the root is empty.
+/// `unique` names the file until it is whole: no other writer has the same.
+pub(super) fn write(path: &Path, identity: &str, root: Root, unique: u64) -> io::Result<()> {
+    if root.is_empty() {
+        return match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
+    }
     let dir = path.parent().unwrap_or(Path::new("."));
     create(dir)?;
-    let beside = path.with_extension(format!("{}.tmp", std::process::id()));
+    let beside = path.with_extension(format!("{unique:016x}.tmp"));
     let written = write_beside(&beside, identity, root).and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
         let _ = fs::remove_file(&beside);
         return written;
     }
     // The rename itself is on disk once the folder is.
-    File::open(dir)?.sync_all()
+    #[cfg(unix)]
+    File::open(dir)?.sync_all()?;
+    Ok(())
 }
 
 fn write_beside(path: &Path, identity: &str, root: Root) -> io::Result<()> {
-    // What a process of this number left.
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]

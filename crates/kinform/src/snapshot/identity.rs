@@ -35,6 +35,8 @@ pub(crate) struct ServerIdentity {
 pub(crate) struct Selected {
     resource: String,
     lines: String,
+    /// Of informers with one selection, in one folder.
+    variant: String,
 }
 
 impl Selected {
@@ -42,6 +44,7 @@ impl Selected {
         info: &ResourceInfo,
         representation: Representation,
         projection: &Projection,
+        variant: String,
     ) -> Self {
         let of = &info.resource;
         let mut lines = String::new();
@@ -65,12 +68,15 @@ impl Selected {
         );
         line("form", &format!("{representation:?}"));
         line("projection", &format!("{projection:?}"));
-        line("release of kinform", env!("CARGO_PKG_VERSION"));
         let resource = match of.group.is_empty() {
             true => of.resource.clone(),
             false => format!("{}.{}", of.resource, of.group),
         };
-        Self { resource, lines }
+        Self {
+            resource,
+            lines,
+            variant,
+        }
     }
 
     /// The name of its file: that of the resource, and a hash of the selection. Two selections of one
@@ -83,13 +89,16 @@ impl Selected {
         #[expect(deprecated, reason = "the only hasher of std whose result is fixed")]
         let mut hasher = std::hash::SipHasher::new();
         hasher.write(self.lines.as_bytes());
+        hasher.write(self.variant.as_bytes());
         format!("{resource}-{:016x}.snapshot", hasher.finish())
     }
 
     pub(super) fn identity(&self, server: &ServerIdentity) -> String {
         let ServerIdentity { cluster, user } = server;
         let (cluster, user) = (cluster.escape_debug(), user.escape_debug());
-        format!("cluster: {cluster}\nuser: {user}\n{}", self.lines)
+        let release = env!("CARGO_PKG_VERSION");
+        let lines = &self.lines;
+        format!("cluster: {cluster}\nuser: {user}\nrelease of kinform: {release}\n{lines}")
     }
 }
 

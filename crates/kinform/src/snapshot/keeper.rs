@@ -17,12 +17,14 @@ use std::time::SystemTime;
 use jiff::Timestamp;
 use kinform_core::informer::writer::Writer;
 use kinform_core::reflector::Resumption;
+use kinform_core::reflector::limits::CacheLimits;
 use kinform_core::store::root::Root;
 use kinform_core::time::Instant;
 use kube_client::Client;
 use tokio::task::JoinSet;
 
 use super::{Shelf, file};
+use crate::env::Env;
 
 /// Objects that the server is asked for, to show that it has the same history.
 const WITNESSES: usize = 3;
@@ -42,9 +44,10 @@ pub(crate) async fn restore(
     shelf: &Shelf,
     identity: String,
     mut writer: Writer,
+    limits: CacheLimits,
 ) -> (Writer, Result<Option<Restored>, String>) {
     let path = shelf.path();
-    let reading = tokio::task::spawn_blocking(move || file::read(&path, &identity));
+    let reading = tokio::task::spawn_blocking(move || file::read(&path, &identity, limits));
     let read = reading.await;
     let read = read.unwrap_or_else(|_| Err("reading it panicked".to_owned()));
     let (snapshot, written) = match read {
@@ -89,8 +92,8 @@ pub(crate) struct Keeper {
     shelf: Option<Shelf>,
     client: Option<Client>,
     next: Option<Instant>,
-    /// The version that is on disk, or is written now.
-    written: Option<Arc<str>>,
+    /// The state that is on disk, or is written now: epoch, position and version of its root.
+    written: Option<(u64, u64, Arc<str>)>,
     // INVARIANT: at most one.
     running: JoinSet<Result<(), String>>,
 }
@@ -115,12 +118,13 @@ impl Keeper {
 
     /// Begins to write, if it is time and there is news. `may_resume` says whether a watch can go on
     /// from the root's version.
-    pub(crate) fn on_time(&mut self, root: &Root, may_resume: bool, now: Instant) {
+    pub(crate) fn on_time(&mut self, root: &Root, may_resume: bool, env: &Env) {
+        let now = env.now();
         if self.next.is_none_or(|next| next > now) {
             return;
         }
         self.next = self.shelf.as_ref().map(|shelf| now + shelf.period());
-        self.write(root, may_resume);
+        self.write(root, may_resume, env);
     }
 
     /// The result of the write under way; pending for ever if none runs.
@@ -140,34 +144,41 @@ impl Keeper {
     }
 
     /// Writes the last state, and waits until it is on disk.
-    pub(crate) async fn finish(mut self, root: &Root, may_resume: bool) -> Result<(), String> {
+    pub(crate) async fn finish(
+        mut self,
+        root: &Root,
+        may_resume: bool,
+        env: &Env,
+    ) -> Result<(), String> {
         if !self.running.is_empty() {
             // Its error is that of the write that follows, too.
             let _ = self.next().await;
         }
-        self.write(root, may_resume);
+        self.write(root, may_resume, env);
         match self.running.is_empty() {
             true => Ok(()),
             false => self.next().await,
         }
     }
 
-    fn write(&mut self, root: &Root, may_resume: bool) {
+    fn write(&mut self, root: &Root, may_resume: bool, env: &Env) {
         let Some(shelf) = &self.shelf else {
             return;
         };
-        let is_known = self.written.as_ref() == Some(root.version());
+        let state = (root.epoch(), root.position(), Arc::clone(root.version()));
+        let is_known = self.written.as_ref() == Some(&state);
         let is_whole = root.has_synced() && may_resume;
-        if !is_whole || is_known || root.is_empty() || !self.running.is_empty() {
+        if !is_whole || is_known || !self.running.is_empty() {
             return;
         }
-        self.written = Some(Arc::clone(root.version()));
+        self.written = Some(state);
         let (shelf, client, root) = (shelf.clone(), self.client.clone(), root.clone());
+        let unique = env.seed();
         self.running.spawn(async move {
-            let identity = shelf.identity(client).await?;
+            let identity = shelf.identity_now(client).await?;
             let path = shelf.path();
             let writing = tokio::task::spawn_blocking(move || {
-                let written = file::write(&path, &identity, root);
+                let written = file::write(&path, &identity, root, unique);
                 written.map_err(|error| format!("{}: {error}", path.display()))
             });
             let written = writing.await;

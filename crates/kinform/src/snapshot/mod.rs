@@ -98,7 +98,10 @@ impl DiskCache {
 #[derive(Debug)]
 pub(crate) struct Disk {
     options: DiskCache,
-    server: OnceCell<ServerIdentity>,
+    /// The answer at the start, shared by all informers: a server that does not answer is asked once.
+    at_start: OnceCell<Result<ServerIdentity, String>>,
+    /// A later answer, for what is written then.
+    later: OnceCell<ServerIdentity>,
 }
 
 /// The place of one informer's snapshot.
@@ -112,7 +115,8 @@ impl Disk {
     pub(crate) fn new(options: DiskCache) -> Arc<Self> {
         Arc::new(Self {
             options,
-            server: OnceCell::new(),
+            at_start: OnceCell::new(),
+            later: OnceCell::new(),
         })
     }
 
@@ -143,12 +147,24 @@ impl Shelf {
         self.dir().join(self.selected.file_name())
     }
 
-    /// The identity of the snapshot. Asks the server, unless that was done or the program said it.
+    /// The identity of a snapshot to be read. Asks the server, once a factory, unless the program said
+    /// it.
     pub(crate) async fn identity(&self, client: Option<Client>) -> Result<String, String> {
+        let asked = self.disk.at_start.get_or_init(|| self.ask(client)).await;
+        asked.clone().map(|server| self.selected.identity(&server))
+    }
+
+    /// The identity of a snapshot to be written. A server that did not answer before is asked again.
+    async fn identity_now(&self, client: Option<Client>) -> Result<String, String> {
+        let server = match self.disk.at_start.get() {
+            Some(Ok(server)) => server,
+            _ => self.disk.later.get_or_try_init(|| self.ask(client)).await?,
+        };
+        Ok(self.selected.identity(server))
+    }
+
+    async fn ask(&self, client: Option<Client>) -> Result<ServerIdentity, String> {
         let DiskCache { cluster, user, .. } = &self.disk.options;
-        let server = self.disk.server.get_or_try_init(|| async {
-            identity::of_server(client, cluster.clone(), user.clone()).await
-        });
-        Ok(self.selected.identity(server.await?))
+        identity::of_server(client, cluster.clone(), user.clone()).await
     }
 }

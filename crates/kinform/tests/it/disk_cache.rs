@@ -2,14 +2,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kinform::source::{ClientOptions, client_for};
 use kinform::{
-    Changes, DiskCache, Informer, InformerFactory, InformerState, LabelSelector, Notification,
-    ReportEvent, Target,
+    CacheLimits, Changes, DiskCache, Informer, InformerFactory, InformerState, LabelSelector,
+    Notification, ReflectorOptions, ReportEvent, Target,
 };
 use kinform_apiserver::Server;
 use kinform_testkit::TestServer;
@@ -382,6 +383,66 @@ async fn secrets_are_never_written() {
         "{names:?}"
     );
     api.stop().await;
+}
+
+#[tokio::test]
+async fn a_cache_larger_than_it_may_be_is_not_read_and_an_empty_one_has_no_file() {
+    let (api, dir) = (server().await, TempDir::new().unwrap());
+    first_run(&api, &dir, &["a", "b"]).await;
+    let limits = CacheLimits {
+        objects: 1,
+        ..CacheLimits::default()
+    };
+    let options = ReflectorOptions::new().with_cache_limits(limits);
+    let disk = DiskCache::in_dir(dir.path());
+    let factory = InformerFactory::builder(api.client()).reflector(options);
+    let factory = factory.disk_cache(disk).build();
+    let maps = factory
+        .select(Target::<ConfigMap>::new())
+        .namespaces(["default"])
+        .build();
+    let reports = maps.reports();
+    factory.start().unwrap();
+    let refused = reports.filter_map(|report| {
+        std::future::ready(match report.event {
+            ReportEvent::SnapshotRefused { reason } => Some(reason),
+            _ => None,
+        })
+    });
+    let refused = tokio::time::timeout(SOON, std::pin::pin!(refused).next()).await;
+    assert_eq!(
+        refused.unwrap().unwrap(),
+        "the snapshot is larger than the cache may be"
+    );
+    factory.shutdown().await;
+
+    let names = ["a", "b", "kube-root-ca.crt"];
+    for name in names {
+        let _ = api.delete::<ConfigMap>(&format!("default/{name}")).await;
+    }
+    let mut run = Run::of(api.client(), DiskCache::in_dir(dir.path()));
+    run.heard().await;
+    let is_empty = run.names().is_empty();
+    run.end().await;
+    assert_eq!(files(dir.path()).is_empty(), is_empty);
+    api.stop().await;
+}
+
+#[tokio::test]
+async fn the_sources_of_a_program_are_not_written() {
+    let (source, script) = kinform_testkit::scripted(crate::fixture::pods());
+    let dir = TempDir::new().unwrap();
+    let disk = DiskCache::in_dir(dir.path()).cluster("c").user("u");
+    let factory = InformerFactory::with_sources(move |_, _| Arc::clone(&source) as _);
+    let factory = factory.disk_cache(disk).build();
+    let pods = factory.informer::<k8s_openapi::api::core::v1::Pod>();
+    factory.start().unwrap();
+    let mut script = script;
+    let pod = crate::fixture::pod("a", 5, "n");
+    let _watch = crate::fixture::first_list(&mut script, &[pod], 7).await;
+    pods.synced().await.unwrap();
+    factory.shutdown().await;
+    assert!(files(dir.path()).is_empty());
 }
 
 #[cfg(unix)]

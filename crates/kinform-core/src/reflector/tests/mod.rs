@@ -298,6 +298,7 @@ fn delta_words(delta: &Delta, text: &mut String) {
         Delta::ListEnd { version } => write!(text, "end {version}"),
         Delta::WentBack => write!(text, "went back"),
         Delta::CaughtUp => write!(text, "caught up"),
+        Delta::Forget => write!(text, "forget"),
         Delta::ListAbort => write!(text, "abort"),
         Delta::Bookmark { version } => write!(text, "mark {version}"),
         Delta::Quarantined(_) => write!(text, "quarantined"),

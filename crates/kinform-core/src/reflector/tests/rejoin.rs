@@ -232,3 +232,51 @@ fn a_selector_of_the_informer_stays_in_the_questions() {
         ",
     );
 }
+
+#[test]
+fn questions_that_a_server_cannot_answer_end_in_a_list_and_one_that_is_away_is_waited_for() {
+    check(
+        "
+        resume 100 1 a@90 -> probe
+        http 503 -> retry server unavailable
+        wait -> probe
+        http 503 -> retry server unavailable
+        wait -> probe
+        http 503 -> relist snapshot not proven, stream rv=
+        ",
+    );
+    let away = "refused -> retry connection refused\nwait -> probe\n".repeat(9);
+    check(&format!("resume 100 1 a@90 -> probe\n{away}"));
+}
+
+#[test]
+fn objects_of_a_type_that_is_gone_are_forgotten() {
+    let retry = "http 404 -> retry not found\nwait -> stream rv=\n".repeat(5);
+    check(&format!(
+        "
+        resume 100 1 a@90 -> probe
+        http 404 -> relist snapshot not proven, stream rv=
+        {retry}
+        http 404 -> forget, retry not found
+        ? -> no such kind
+        "
+    ));
+}
+
+#[test]
+fn a_store_that_is_doubted_is_not_resumed_from_later() {
+    let mut bench = shown();
+    assert!(!bench.machine.may_resume_later());
+    bench.run("mark 160 -> mark 160, caught up, resumed 100>160");
+    assert!(bench.machine.may_resume_later());
+    bench.run("add c@110 -> close, relist out of order, stream rv=160");
+    assert!(!bench.machine.may_resume_later());
+    bench.run(
+        "
+        ok
+        add c@170 -> begin, item c@170
+        end-mark 180 -> end 180
+        ",
+    );
+    assert!(bench.machine.may_resume_later());
+}

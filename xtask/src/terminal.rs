@@ -1,0 +1,393 @@
+//! `cargo xtask e2e terminal`: `kinform top` on terminals of tmux.
+//!
+//! ```text
+//! tmux ──missing──▶ a row that says so
+//!   └─▶ e2e/'s program `watched` ◀─words─ facts ──▶ kinform top in tmux, 80x24 and 200x50 ──captures──▶ rows
+//! ```
+//!
+//! The facts are those of the browser's checks: a relist with its reason, a quarantined object with its
+//! path, loops and fights with field and managers, a slow handler, names with control characters, a
+//! Secret whose value is nowhere, and a program that ends.
+//! BOUND: each fact may take 30 s.
+//!
+//! Upstream counterpart: none.
+
+use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::suite;
+
+/// BOUND: the time for a fact to be shown.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The pause between two captures.
+const PAUSE: Duration = Duration::from_millis(100);
+/// The sizes of the terminals.
+const SIZES: [(u16, u16); 2] = [(80, 24), (200, 50)];
+/// BOUND: screens of one view.
+const SCREENS: usize = 40;
+/// The words that make the program show something.
+const WORDS: [&str; 7] = [
+    "relist", "poison", "hot-loop", "fight", "slow", "names", "secret",
+];
+/// The value of the program's Secret, and what base64 makes of it.
+const CANARY: [&str; 2] = [
+    "c4nary-value-of-a-secret",
+    "YzRuYXJ5LXZhbHVlLW9mLWEtc2VjcmV0",
+];
+/// Key of a view, and facts that are on its screens.
+const FACTS: [(&str, &[&str]); 5] = [
+    (
+        "1",
+        &[
+            "SERVER ─▶ CACHE ─▶ HANDLERS",
+            "configmaps",
+            "widgets",
+            "planner",
+        ],
+    ),
+    ("2", &["expired 1", "quarantined objects: 1", "slow"]),
+    ("3", &["planner", "restless"]),
+    ("5", &["widgets", "pods"]),
+    (
+        "6",
+        &[
+            "quarantined",
+            "spec.size",
+            "default/poisoned",
+            "data.seen of ConfigMap (managers: watched/restless",
+            "data.colour of ConfigMap (managers: watched/ours, watched/theirs)",
+            "slow-handler",
+            "Make the handler faster",
+        ],
+    ),
+];
+
+/// Returns whether tmux is there.
+pub(crate) fn is_there() -> bool {
+    let asked = Command::new("tmux")
+        .arg("-V")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    asked.is_ok_and(|status| status.success())
+}
+
+/// Runs the checks; returns a line for each.
+///
+/// # Errors
+/// A program does not build or start, or a check failed: the screen that was there.
+pub(crate) fn run(root: &Path) -> Result<String, String> {
+    let kinform = built(root, root, &["build", "-p", "kinform-cli"], "kinform")?;
+    let e2e = root.join("e2e");
+    let watched = built(root, &e2e, &["build", "--bin", "watched"], "watched")?;
+    let mut report = String::new();
+    for (width, height) in SIZES {
+        let mut program = Program::start(&watched)?;
+        for word in WORDS {
+            program.obey(word)?;
+        }
+        let screen = Screen::open(&kinform, &program.url, (width, height))?;
+        for (key, facts) in FACTS {
+            screen.keys(&[key]);
+            screen.shows(key, facts)?;
+            _ = writeln!(
+                report,
+                "ok {width}x{height}: view {key} has {}",
+                facts.join(", ")
+            );
+        }
+        screen.finds_an_object()?;
+        _ = writeln!(
+            report,
+            "ok {width}x{height}: an object is found, and its versions are shown"
+        );
+        screen.is_whole()?;
+        _ = writeln!(
+            report,
+            "ok {width}x{height}: hostile names leave the screen whole"
+        );
+        program.end()?;
+        screen.ends_with_its_program()?;
+        _ = writeln!(
+            report,
+            "ok {width}x{height}: a program that ends is one line and exit code 1"
+        );
+    }
+    Ok(report)
+}
+
+fn built(root: &Path, folder: &Path, words: &[&str], name: &str) -> Result<PathBuf, String> {
+    let mut cargo = suite::cargo();
+    if std::env::var_os("CARGO_TARGET_DIR").is_none() {
+        cargo.env("CARGO_TARGET_DIR", root.join("target"));
+    }
+    let programs = suite::programs(cargo, folder, words)?;
+    let program = programs.get(name).cloned();
+    program.ok_or_else(|| format!("terminal: cargo built no program {name}"))
+}
+
+/// The program that is watched.
+struct Program {
+    child: Child,
+    words: ChildStdin,
+    lines: Receiver<String>,
+    url: String,
+}
+
+impl Program {
+    fn start(path: &Path) -> Result<Self, String> {
+        let wrong = |error: std::io::Error| format!("terminal: {}: {error}", path.display());
+        let mut child = Command::new(path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(wrong)?;
+        let (Some(words), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err("terminal: the program has no pipes".to_owned());
+        };
+        let (sender, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut program = Self {
+            child,
+            words,
+            lines,
+            url: String::new(),
+        };
+        program.url = program.line("url ")?;
+        Ok(program)
+    }
+
+    /// The rest of the next line that begins so.
+    fn line(&self, start: &str) -> Result<String, String> {
+        loop {
+            let line = self.lines.recv_timeout(PATIENCE);
+            let line = line.map_err(|_| format!("terminal: the program did not say {start:?}"))?;
+            if let Some(rest) = line.strip_prefix(start) {
+                return Ok(rest.to_owned());
+            }
+            if line.starts_with("failed ") {
+                return Err(format!("terminal: the program {line}"));
+            }
+        }
+    }
+
+    fn obey(&mut self, word: &str) -> Result<(), String> {
+        let said = writeln!(self.words, "{word}");
+        said.map_err(|error| format!("terminal: {word}: {error}"))?;
+        self.line(&format!("done {word}")).map(drop)
+    }
+
+    fn end(&mut self) -> Result<(), String> {
+        let ended = self.child.kill().and_then(|()| self.child.wait());
+        ended
+            .map(drop)
+            .map_err(|error| format!("terminal: {error}"))
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A terminal of tmux with `kinform top` in it, then a line with its exit code.
+struct Screen {
+    socket: String,
+    size: (u16, u16),
+}
+
+impl Screen {
+    fn open(kinform: &Path, url: &str, size: (u16, u16)) -> Result<Self, String> {
+        let socket = format!("kinform-{}-{}", std::process::id(), size.0);
+        let screen = Self { socket, size };
+        let (width, height) = (size.0.to_string(), size.1.to_string());
+        // The address has a token: other users of the machine see the words of a command, but not this.
+        let command = format!("{} top; echo CODE=$?; sleep 600", kinform.display());
+        let status = screen
+            .tmux(&[
+                "-f",
+                "/dev/null",
+                "new-session",
+                "-d",
+                "-x",
+                &width,
+                "-y",
+                &height,
+            ])
+            .args(["-e", &format!("KINFORM_TOKEN={}", token(url)?)])
+            .arg(command.replace(" top;", &format!(" top --attach {};", place(url)?)))
+            .status();
+        match status {
+            Ok(status) if status.success() => Ok(screen),
+            Ok(status) => Err(format!("terminal: tmux: {status}")),
+            Err(error) => Err(format!("terminal: tmux could not be started: {error}")),
+        }
+    }
+
+    fn tmux(&self, words: &[&str]) -> Command {
+        let mut command = Command::new("tmux");
+        command.args(["-L", &self.socket]).args(words);
+        command
+    }
+
+    fn keys(&self, keys: &[&str]) {
+        // A screen that is gone shows nothing, which the check that follows reports.
+        let _ = self.tmux(&["send-keys"]).args(keys).status();
+    }
+
+    fn capture(&self) -> String {
+        let output = self.tmux(&["capture-pane", "-p"]).output();
+        let output = output.map(|output| output.stdout).unwrap_or_default();
+        String::from_utf8_lossy(&output).into_owned()
+    }
+
+    /// Waits until the screens of a view have all of these texts, however their lines are broken.
+    fn shows(&self, view: &str, facts: &[&str]) -> Result<(), String> {
+        let began = Instant::now();
+        loop {
+            let text = self.pages();
+            let missing: Vec<_> = facts.iter().filter(|fact| !text.contains(**fact)).collect();
+            if missing.is_empty() {
+                return Self::has_no_secret(&text);
+            }
+            if began.elapsed() > PATIENCE {
+                let shown = self.capture();
+                return Err(format!("terminal: view {view} lacks {missing:?}:\n{shown}"));
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
+    /// All screens of the view, with single spaces between words.
+    fn pages(&self) -> String {
+        self.keys(&["g"]);
+        thread::sleep(PAUSE);
+        let (mut text, mut last) = (String::new(), String::new());
+        for _ in 0..SCREENS {
+            let screen = self.capture();
+            if screen == last {
+                break;
+            }
+            text.push_str(&screen);
+            last = screen;
+            self.keys(&["PageDown"]);
+            thread::sleep(PAUSE);
+        }
+        self.keys(&["g"]);
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    fn has_no_secret(text: &str) -> Result<(), String> {
+        let found = CANARY.iter().find(|canary| text.contains(**canary));
+        found.map_or(Ok(()), |canary| {
+            Err(format!("terminal: a Secret's value is shown: {canary}"))
+        })
+    }
+
+    fn finds_an_object(&self) -> Result<(), String> {
+        self.keys(&["4"]);
+        self.keys(&["/"]);
+        self.keys(&["default/fought", "Enter"]);
+        self.shows("4", &["fought"])?;
+        self.keys(&["Enter"]);
+        self.shows(
+            "object",
+            &[
+                "default/fought of configmaps",
+                "versions since somebody looks",
+            ],
+        )?;
+        self.keys(&["Escape"]);
+        Ok(())
+    }
+
+    /// Looks for the program's hostile names: the head stays in the first line, and no line is lost.
+    fn is_whole(&self) -> Result<(), String> {
+        self.keys(&["4"]);
+        self.keys(&["/"]);
+        self.keys(&["C-u"]);
+        self.keys(&["hostile/", "Enter"]);
+        self.shows("4", &["hostile/"])?;
+        let screen = self.capture();
+        let lines: Vec<&str> = screen.lines().collect();
+        let is_whole = lines.len() == usize::from(self.size.1)
+            && lines
+                .first()
+                .is_some_and(|line| line.starts_with("kinform top · "))
+            && lines.last().is_some_and(|line| line.contains("? help"));
+        match is_whole {
+            true => Ok(()),
+            false => Err(format!("terminal: the screen is broken:\n{screen}")),
+        }
+    }
+
+    fn ends_with_its_program(&self) -> Result<(), String> {
+        let began = Instant::now();
+        loop {
+            let screen = self.capture();
+            if screen.contains("CODE=1") && screen.contains("error: ") {
+                return Ok(());
+            }
+            if screen.contains("CODE=") || began.elapsed() > PATIENCE {
+                return Err(format!("terminal: it did not end as it should:\n{screen}"));
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // The server of this socket, which may have ended.
+        let _ = self.tmux(&["kill-server"]).status();
+    }
+}
+
+/// Host and port of an inspector's address.
+fn place(url: &str) -> Result<&str, String> {
+    let place = url
+        .strip_prefix("http://")
+        .and_then(|rest| rest.split('/').next());
+    place.ok_or_else(|| format!("terminal: {url:?} is no address"))
+}
+
+fn token(url: &str) -> Result<&str, String> {
+    let token = url.split_once("#token=").map(|(_, token)| token);
+    token.ok_or_else(|| "terminal: the address has no token".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_place_and_a_token() {
+        let url = "http://127.0.0.1:8082/debug/kinform/#token=abc";
+        assert_eq!(place(url), Ok("127.0.0.1:8082"));
+        assert_eq!(token(url), Ok("abc"));
+        assert!(place("ftp://x").is_err() && token("http://x/").is_err());
+    }
+
+    #[test]
+    fn a_canary_is_found_plain_and_as_base64() {
+        assert!(Screen::has_no_secret("all is well").is_ok());
+        for canary in CANARY {
+            assert!(Screen::has_no_secret(&format!("x {canary} y")).is_err());
+        }
+    }
+}
