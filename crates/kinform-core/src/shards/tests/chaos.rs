@@ -42,7 +42,7 @@ impl World {
                 let before = self.server.log.len();
                 let shard = self.below(self.work.len()) as u32;
                 self.server.delete_shard(shard, now);
-                self.touched = true;
+                self.touched.insert(shard);
                 self.tell(before);
             }
             _ => {}
@@ -51,9 +51,10 @@ impl World {
         self.push(next, Happening::Chaos);
     }
 
-    /// The owner of a shard whose lease was deleted may be unknown to one that starts then.
-    pub(super) fn is_touched(&self, _shard: u32) -> bool {
-        self.touched
+    /// A member that starts after the lease of a shard was deleted does not know its owner: this
+    /// shard, and no other, is exempt from then on.
+    pub(super) fn is_touched(&self, shard: u32) -> bool {
+        self.touched.contains(&shard)
     }
 
     /// Faults happen, or the one event has: work takes its time. Before and after it is short, so
