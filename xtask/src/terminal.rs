@@ -219,16 +219,7 @@ impl Screen {
         // The address has a token: other users of the machine see the words of a command, but not this.
         let command = format!("{} top; echo CODE=$?; sleep 600", kinform.display());
         let status = screen
-            .tmux(&[
-                "-f",
-                "/dev/null",
-                "new-session",
-                "-d",
-                "-x",
-                &width,
-                "-y",
-                &height,
-            ])
+            .tmux(&["-f", "/dev/null", "new", "-d", "-x", &width, "-y", &height])
             .args(["-e", &format!("KINFORM_TOKEN={}", token(url)?)])
             .arg(command.replace(" top;", &format!(" top --attach {};", place(url)?)))
             .status();
@@ -269,14 +260,14 @@ impl Screen {
                 let shown = self.capture();
                 return Err(format!("terminal: view {view} lacks {missing:?}:\n{shown}"));
             }
-            thread::sleep(PAUSE);
+            pause();
         }
     }
 
     /// All screens of the view, with single spaces between words.
     fn pages(&self) -> String {
         self.keys(&["g"]);
-        thread::sleep(PAUSE);
+        pause();
         let (mut text, mut last) = (String::new(), String::new());
         for _ in 0..SCREENS {
             let screen = self.capture();
@@ -286,7 +277,7 @@ impl Screen {
             text.push_str(&screen);
             last = screen;
             self.keys(&["PageDown"]);
-            thread::sleep(PAUSE);
+            pause();
         }
         self.keys(&["g"]);
         text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -346,7 +337,7 @@ impl Screen {
             if screen.contains("CODE=") || began.elapsed() > PATIENCE {
                 return Err(format!("terminal: it did not end as it should:\n{screen}"));
             }
-            thread::sleep(PAUSE);
+            pause();
         }
     }
 }
@@ -356,6 +347,11 @@ impl Drop for Screen {
         // The server of this socket, which may have ended.
         let _ = self.tmux(&["kill-server"]).status();
     }
+}
+
+/// Waits for a foreign program's screen to change, which nothing tells of.
+fn pause() {
+    thread::park_timeout(PAUSE);
 }
 
 /// Host and port of an inspector's address.

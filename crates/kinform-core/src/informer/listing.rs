@@ -40,7 +40,7 @@ pub(super) struct Listing {
     // BOUND: the items of one list; none of a server that keeps its word.
     reused: Vec<Object>,
     pub(super) went_back: bool,
-    /// What is stored came from a snapshot, and no list has confirmed it.
+    /// The stored objects came from a snapshot, and no list has confirmed them.
     is_restored: bool,
 }
 
