@@ -6,10 +6,7 @@
 //!
 //! One connection to one cluster as one user. Only progress is printed here.
 
-use std::path::Path;
-
 use kinform::source::{ClientOptions, ResourceInfo, client_for};
-use kinform::{DiskCache, FactoryBuilder, InformerFactory};
 use kinform_api::Scope;
 use kube_client::Client;
 
@@ -95,14 +92,6 @@ impl Connection {
             (fields, named) => named.or_else(|| fields.clone()),
         };
         info
-    }
-}
-
-/// The factory, with its caches in a directory if one is wanted.
-pub(crate) fn build(factory: FactoryBuilder, cache_dir: Option<&Path>) -> InformerFactory {
-    match cache_dir {
-        Some(dir) => factory.disk_cache(DiskCache::in_dir(dir)).build(),
-        None => factory.build(),
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use futures::{FutureExt as _, StreamExt as _};
 use kinform::source::Wire;
-use kinform::{Index, Informer, InformerFactory, Obj, ReportEvent, Reports};
+use kinform::{DiskCache, Index, Informer, InformerFactory, Obj, ReportEvent, Reports};
 use kube_core::DynamicObject;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -24,7 +24,7 @@ use self::print::{Group, Root};
 
 use crate::args::reading::GetArgs;
 use crate::catalogue::ResourceEntry;
-use crate::connect::{Connection, build};
+use crate::connect::Connection;
 use crate::exit::{Ending, Failure};
 use crate::expression::Where;
 use crate::one;
@@ -54,14 +54,13 @@ async fn print(args: &GetArgs) -> Result<(), Failure> {
         return Err(Failure::usage("--by looks objects up, so it takes no NAME"));
     }
     let connection = Connection::open(&args.cluster).await?;
-    let kinds: Vec<String> = requests
-        .iter()
-        .map(|request| request.kind.clone())
-        .collect();
-    let entries = connection.resolve(&kinds).await?;
+    let kinds = requests.iter().map(|request| request.kind.clone());
+    let entries = connection.resolve(&kinds.collect::<Vec<_>>()).await?;
     // All fields of the server are printed, also those that this version does not know.
-    let factory = InformerFactory::builder(connection.client.clone()).wire(Wire::Json);
-    let factory = build(factory, args.cache_dir.as_deref());
+    let factory = InformerFactory::builder(connection.client.clone())
+        .wire(Wire::Json)
+        .disk_cache(args.cache_dir.as_ref().map(DiskCache::in_dir))
+        .build();
     let cx = Context {
         args,
         connection: &connection,

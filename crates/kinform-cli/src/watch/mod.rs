@@ -22,7 +22,9 @@ use std::time::{Duration, Instant};
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
 use kinform::source::Wire;
-use kinform::{Informer, InformerFactory, Notification, ReflectorOptions, Report, ReportEvent};
+use kinform::{
+    DiskCache, Informer, InformerFactory, Notification, ReflectorOptions, Report, ReportEvent,
+};
 use kube_client::Client;
 use kube_core::DynamicObject;
 
@@ -31,7 +33,7 @@ use self::screen::Screen;
 use self::selection::Selection;
 use crate::args::reading::WatchArgs;
 use crate::catalogue::ResourceEntry;
-use crate::connect::{Connection, build, split_name, split_types};
+use crate::connect::{Connection, split_name, split_types};
 use crate::exit::{Ending, Failure};
 use crate::output::change::{Change, EventWords, Printer, WatchOutput};
 use crate::output::line::{Event, Summary};
@@ -154,8 +156,9 @@ async fn set_up(args: &WatchArgs) -> Result<(Client, InformerFactory, Vec<Watche
     let factory = InformerFactory::builder(connection.client.clone())
         .reflector(options)
         // All fields of the server are printed, also those that this version does not know.
-        .wire(Wire::Json);
-    let factory = build(factory, args.cache_dir.as_deref());
+        .wire(Wire::Json)
+        .disk_cache(args.cache_dir.as_ref().map(DiskCache::in_dir))
+        .build();
     let watched = entries
         .into_iter()
         .zip(&words)

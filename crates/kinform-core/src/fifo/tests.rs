@@ -33,8 +33,8 @@ fn delta(word: &str) -> Delta {
         "=" => Delta::Replaced(object(rest)),
         "[" => Delta::ListBegin,
         "<" => Delta::WentBack,
-        "^" => Delta::CaughtUp,
-        "0" => Delta::Forget,
+        "$" => Delta::CaughtUp,
+        "%" => Delta::Forget,
         "]" => Delta::ListEnd {
             version: rest.to_owned(),
         },
@@ -62,8 +62,8 @@ fn word(delta: &Delta) -> String {
         Delta::Replaced(_) => ("=", ""),
         Delta::ListBegin => ("[", ""),
         Delta::WentBack => ("<", ""),
-        Delta::CaughtUp => ("^", ""),
-        Delta::Forget => ("0", ""),
+        Delta::CaughtUp => ("$", ""),
+        Delta::Forget => ("%", ""),
         Delta::ListEnd { version } => ("]", &**version),
         Delta::ListAbort => ("!", ""),
         Delta::Bookmark { version } => (".", &**version),
@@ -141,6 +141,24 @@ fn a_version_does_not_go_back_with_an_old_deletion() {
         "+a@9 -b@4 ?12 .15",
         &["+a@9 ^9", "-b@4 ^9", "?12 ^12", ".15 ^15"],
     );
+}
+
+#[test]
+fn a_queue_goes_on_from_a_snapshots_version_and_is_synced_when_it_caught_up() {
+    let mut fifo = DeltaFifo::new(COALESCING, 100);
+    fifo.begin_at("100");
+    assert_eq!(fifo.pop_batch(1).version.as_str(), "100");
+    for word in ["+a@110", "+b@111", "$", "~a@120"] {
+        fifo.push(delta(word)).unwrap();
+    }
+    let mut popped = Vec::new();
+    while !fifo.is_empty() {
+        assert!(!fifo.has_synced());
+        popped.push(batch_words(&fifo.pop_batch(1)));
+    }
+    assert_eq!(popped, ["+a@110 ~a@120 ^110", "+b@111 ^111", "$ ^120"]);
+    assert!(fifo.has_synced());
+    check(IN_ORDER, 9, "+a@1 % [ ]3", &["+a@1 % [ ]3 ^3"]);
 }
 
 #[test]

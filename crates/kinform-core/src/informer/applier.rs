@@ -59,8 +59,6 @@ pub struct Applied {
     pub news: News,
     /// The handlers due to hear every object again.
     pub due: Vec<HandlerId>,
-    /// True if the store is synced now, as no list made it.
-    pub has_caught_up: bool,
     /// The events worth a report.
     pub events: Vec<ApplyEvent>,
 }
@@ -75,7 +73,6 @@ struct Batch {
     events: Vec<ApplyEvent>,
     due: Vec<HandlerId>,
     is_touched: bool,
-    has_caught_up: bool,
 }
 
 /// The version reached so far, without an allocation an event.
@@ -207,7 +204,6 @@ impl Applier {
             events: Vec::new(),
             due: Vec::new(),
             is_touched: false,
-            has_caught_up: false,
         };
         for delta in deltas {
             self.step(delta, &mut batch);
@@ -266,7 +262,6 @@ impl Applier {
             Delta::CaughtUp => {
                 batch.edit.mark_synced();
                 batch.is_touched = true;
-                batch.has_caught_up = true;
             }
             Delta::Forget => self.forget(batch),
             Delta::Bookmark { version } => self.bookmark(&version, batch),
@@ -485,7 +480,6 @@ impl Applier {
             root: self.root.clone(),
             news,
             due: batch.due,
-            has_caught_up: batch.has_caught_up,
             events: batch.events,
         }
     }

@@ -171,23 +171,26 @@ impl Delivery {
             self.resync.times = self.mark.resync_times.load(Ordering::Acquire);
             self.phase = Phase::Restored;
         }
-        if self.phase == Phase::Restored && self.has_heard_a_synced_state() {
-            self.phase = Phase::Live;
-            return Next::Synced;
+        if let Some(synced) = self.become_live() {
+            return synced;
         }
         if self.is_leaving {
             return self.next_of_leaving();
         }
-        let next = self.next_live();
-        // A difference without a change may have led to a synced state.
-        let is_synced_now = matches!(next, Next::Idle)
-            && self.phase == Phase::Restored
-            && self.has_heard_a_synced_state();
-        if is_synced_now {
-            self.phase = Phase::Live;
-            return Next::Synced;
+        match self.next_live() {
+            // A difference without a change may have led to a synced state.
+            Next::Idle => self.become_live().unwrap_or(Next::Idle),
+            next => next,
         }
-        next
+    }
+
+    /// Tells the handler that it is synced, once it has heard a synced state.
+    fn become_live(&mut self) -> Option<Next> {
+        let is_due = self.phase == Phase::Restored && self.has_heard_a_synced_state();
+        is_due.then(|| {
+            self.phase = Phase::Live;
+            Next::Synced
+        })
     }
 
     /// Returns whether everything that made the store synced was heard: of a restored store, changes

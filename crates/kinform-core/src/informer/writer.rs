@@ -185,10 +185,11 @@ impl Writer {
             root,
             news,
             due,
-            has_caught_up,
             events,
         } = applied;
-        let is_news = !matches!(news, News::None) || !due.is_empty() || has_caught_up;
+        let before = self.hub.root.load();
+        let is_synced_now = root.has_synced() && !before.has_synced();
+        let is_news = !matches!(news, News::None) || !due.is_empty() || is_synced_now;
         self.ring.release(self.hub.needed());
         match news {
             News::None => {}
@@ -196,7 +197,7 @@ impl Writer {
             News::ByDiff => self.ring.clear(),
         }
         let end = root.position();
-        let has_moved = self.hub.root.load().version() != root.version();
+        let has_moved = before.version() != root.version();
         if mutant!("C1") {
             self.ring.reveal(end);
         }

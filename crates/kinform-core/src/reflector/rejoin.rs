@@ -8,12 +8,13 @@
 //!
 //! A server may have been restored to a moment before the snapshot, and may have written on since:
 //! then its version says nothing. So it is asked for its state at exactly the snapshot's version: the
-//! number of objects, and those that were changed last. If they are the snapshot's, so is its history.
-//! A server counts only what no selector narrows. With one, objects whose deletion a restored server
-//! has lost are not noticed; everything else is.
+//! number of objects, and those of the snapshot that were changed last. If one of them is another, so is
+//! the history, and everything is listed. docs/restarts.md names the restored servers that the questions
+//! do not find. A server counts its objects only for requests without a selector.
 //! The store is synced when the watch has reached the version that the server told first. Until then
 //! watches are short, since a server sends a bookmark shortly before it ends one.
-//! BOUND: two questions and one a witness, and three short watches; then everything is listed.
+//! BOUND: two questions and one a witness, three of them that the server fails to answer, and three short
+//! watches; then everything is listed. While the server cannot be reached, it is asked again.
 //!
 //! Upstream counterpart: none.
 
@@ -39,8 +40,8 @@ const SHORT_WATCH: Duration = Duration::from_secs(3);
 const SHORT_WATCH_LIMIT: Duration = Duration::from_secs(6);
 /// BOUND: watches that do not reach the server's version.
 const MAX_WATCHES: u8 = 3;
-/// Replies in a row that there is no such type, until it is believed: a server that starts may serve its
-/// definitions late. They come over half a minute and more.
+/// Replies in a row that there is no such type, until it is believed. A server that starts may serve its
+/// definitions late; the backoff puts some 25 s between the first reply and the last.
 const MAX_MISSING: u8 = 6;
 /// BOUND: questions that a server which can be reached fails to answer. A list may succeed where they do
 /// not.
@@ -90,7 +91,7 @@ enum Question {
     Count,
     /// The first witness at the snapshot's version.
     Witness,
-    /// All were answered: the history of the server includes the snapshot.
+    /// None any more: every answer was the snapshot's.
     Shown,
 }
 
@@ -106,11 +107,11 @@ impl Reflector {
             objects,
             witnesses,
         } = from;
+        self.unconfirmed.are_there = true;
         if version.parsed().is_none_or(|revision| revision == 0) || witnesses.is_empty() {
             return self.start(now);
         }
         self.position.anchor(&version);
-        self.unconfirmed.are_there = true;
         self.rejoin = Some(Rejoin {
             from: version,
             objects,
@@ -131,7 +132,7 @@ impl Reflector {
         self.has_synced && self.position.is_comparable() && self.cycle.reason.is_none()
     }
 
-    /// Returns whether the server is asked whether its history includes the snapshot.
+    /// Returns whether questions about the server's history are left.
     pub(super) fn is_rejoining(&self) -> bool {
         let rejoin = self.rejoin.as_ref();
         rejoin.is_some_and(|rejoin| rejoin.next != Question::Shown)

@@ -5,9 +5,9 @@
 //! ```
 //!
 //! A program that starts again reads it, and goes on from its version instead of listing everything.
-//! The bytes are a sequence of frames, each with its lengths and a checksum; the last one counts the
-//! others, so that a file that was cut off is no snapshot. The header names what the snapshot is of:
-//! a text of the owner's, which must be the same when it is read.
+//! The bytes are a sequence of frames, each with its lengths and a checksum; the last one has
+//! the number of objects, so that a file that was cut off is no snapshot. The header has an identity: a
+//! text of the owner's, which must be the same when the snapshot is read.
 //! Objects are written as they are stored, behind their heads as numbers (`object::record`): reading
 //! one is a copy, not a parse.
 //!
@@ -47,8 +47,8 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The objects that were changed last, newest first, at most `count`: those that a server with
-    /// another history has not. Objects whose versions are no numbers are left out.
+    /// The objects that were changed last, newest first, at most `count`: a server with another history
+    /// is least likely to have these. Objects whose versions are no numbers are left out.
     ///
     /// # Complexity
     /// O(objects).

@@ -82,9 +82,7 @@ impl Program {
 impl Cache {
     /// Returns whether its objects are Secrets.
     pub(super) fn holds_secrets(&self) -> bool {
-        let info = self.informer.resource();
-        let is_secrets = info.resource.group.is_empty() && info.resource.resource == "secrets";
-        is_secrets || info.kind == "Secret"
+        self.informer.resource().is_secrets()
     }
 }
 

@@ -130,9 +130,11 @@ impl OperatorBuilder {
                 connect.client(|transport| Transport::new(gate.over(count(transport))))?
             }
         };
-        let factory = factory(client.clone(), &settings);
+        let factory = InformerFactory::builder(client.clone())
+            .namespaces(settings.namespaces.iter().cloned())
+            .disk_cache(settings.disk_cache.clone())
+            .build();
         let (recorder, delivery) = EventRecorder::new(client.clone(), &name);
-        let lease = election.map(|(election, _)| election);
         let (probes, leaving) = (Probes::default(), CancellationToken::new());
         #[cfg(feature = "metrics")]
         telemetry.add(Arc::new(requests.clone()));
@@ -143,7 +145,7 @@ impl OperatorBuilder {
             client,
             guarded,
             gate,
-            lease: Mutex::new(lease),
+            lease: Mutex::new(election.map(|(election, _)| election)),
             factory,
             recorder,
             delivery: Mutex::new(Some(delivery)),
@@ -163,15 +165,6 @@ impl OperatorBuilder {
         #[cfg(feature = "metrics")]
         operator.scrape();
         Ok(operator)
-    }
-}
-
-fn factory(client: Client, settings: &Settings) -> InformerFactory {
-    let namespaces = settings.namespaces.iter().cloned();
-    let factory = InformerFactory::builder(client).namespaces(namespaces);
-    match &settings.disk_cache {
-        Some(disk) => factory.disk_cache(disk.clone()).build(),
-        None => factory.build(),
     }
 }
 

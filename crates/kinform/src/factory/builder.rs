@@ -129,9 +129,9 @@ impl FactoryBuilder {
         self
     }
 
-    /// Keeps the caches on disk: the next start needs no list. Default: no.
-    pub fn disk_cache(mut self, disk: DiskCache) -> Self {
-        self.disk = Some(disk);
+    /// Keeps the caches on disk, so that the next start needs no list. Default: `None`, in memory only.
+    pub fn disk_cache(mut self, disk: impl Into<Option<DiskCache>>) -> Self {
+        self.disk = disk.into();
         self
     }
 

@@ -279,9 +279,10 @@ impl Core {
         let core = Arc::clone(self);
         let Idle { writer, inbox } = idle;
         let Some(shelf) = self.shelf.clone() else {
+            // Made here, not in the task: the order of the starts decides which random numbers each gets.
             let pipeline = Pipeline::new(Arc::clone(self), writer, inbox);
             self.tasks.tracker.spawn(async move {
-                pipeline.run().await;
+                pipeline.run(None).await;
                 core.end_progress();
             });
             return;
@@ -289,7 +290,7 @@ impl Core {
         self.tasks.tracker.spawn(async move {
             let (writer, from) = core.restore(&shelf, writer).await;
             let pipeline = Pipeline::new(Arc::clone(&core), writer, inbox);
-            pipeline.run_from(from).await;
+            pipeline.run(from).await;
             core.end_progress();
         });
     }

@@ -103,13 +103,8 @@ impl Pipeline {
         }
     }
 
-    /// Runs until the informer is stopped.
-    pub(super) async fn run(self) {
-        self.run_from(None).await;
-    }
-
-    /// The same, going on from a snapshot that the writer's store holds.
-    pub(super) async fn run_from(self, from: Option<Restored>) {
+    /// Runs until the informer is stopped; from the version of a snapshot, if the store holds one.
+    pub(super) async fn run(self, from: Option<Restored>) {
         let span = tracing::info_span!("informer", resource = %self.core.info);
         self.run_loop(from).instrument(span).await;
     }
@@ -154,7 +149,7 @@ impl Pipeline {
         tokio::select! {
             biased;
             written = keeper.finish(&root, may_resume, &core.env) => self.on_written(written),
-            // Who does not wait any longer has the file of before.
+            // The wait is over: the file of before stays.
             () = core.tasks.abort.cancelled() => {}
         }
     }

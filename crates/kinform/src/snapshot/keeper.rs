@@ -5,7 +5,7 @@
 //! loop: time to write, root at another version ─▶ Keeper ─▶ a thread that may block ─▶ file
 //! ```
 //!
-//! INVARIANT: at most one write of a file at a time. A root is written only if it is a point of the
+//! INVARIANT: one write at a time. A root is written only if it is a point of the
 //! server's history from which a watch can go on.
 //! A failure costs a report, never the informer.
 //!

@@ -46,8 +46,8 @@ const PERIOD: Duration = Duration::from_secs(300);
 /// everything is listed and compared with it. A file of another cluster, user, resource or selection is
 /// ignored, and so is a damaged one; each with a [report](crate::ReportEvent::SnapshotRefused).
 ///
-/// Secrets are never written, nor is an informer with a [`Transform`](crate::Transform) or a source
-/// without a client. The files have mode 0600. The user needs `get` of the namespace `kube-system`,
+/// Secrets are never written, nor is an informer with a [`Transform`](crate::Transform), or with a client
+/// or a source of its own. The files have mode 0600. The user needs `get` of the namespace `kube-system`,
 /// whose uid names the cluster, or the program names it: [`cluster`](Self::cluster).
 ///
 /// Upstream counterpart: none.
@@ -126,8 +126,7 @@ impl Disk {
         info: &ResourceInfo,
         selected: Selected,
     ) -> Option<Shelf> {
-        let is_secret = info.resource.group.is_empty() && info.resource.resource == "secrets";
-        (!is_secret && info.kind != "Secret").then(|| Shelf {
+        (!info.is_secrets()).then(|| Shelf {
             disk: Arc::clone(self),
             selected,
         })

@@ -150,6 +150,12 @@ impl ResourceInfo {
         }
     }
 
+    /// Returns whether its objects are Secrets.
+    pub fn is_secrets(&self) -> bool {
+        let is_named = self.resource.group.is_empty() && self.resource.resource == "secrets";
+        is_named || self.kind == "Secret"
+    }
+
     /// `apiVersion` and `kind` of its objects.
     pub fn type_meta(&self) -> TypeMeta {
         TypeMeta {

@@ -13,7 +13,8 @@ use ratatui::style::Style;
 use ratatui::text::Span;
 
 use super::Look;
-use crate::top::columns::wrapped;
+use crate::terminal::visible;
+use crate::top::columns::{width, wrapped};
 use crate::top::numbers::clock;
 use crate::top::page::{Kind, Page, ROWS, Row};
 use crate::top::place::{Place, key};
@@ -58,13 +59,23 @@ fn add(page: &mut Page, of: &Problem, look: Look) {
         name.as_deref(),
     ];
     let place: Vec<&str> = parts.into_iter().flatten().collect();
-    let spans = vec![
+    let place = place.join(" · ");
+    let mut spans = vec![
         Span::styled(format!("{mark} {:<18}", of.kind), style),
-        Span::raw(format!("  {:<8}  {:<18}  ", of.severity, since)),
-        Span::raw(place.join(" · ")),
+        Span::raw(format!("  {:<8}  {since:<18}  ", of.severity)),
     ];
+    let used: usize = spans.iter().map(|span| width(&span.content)).sum();
+    let fits = used + width(&place) <= look.width;
+    if fits {
+        spans.push(Span::raw(visible(&place).into_owned()));
+    }
     page.add([Row::new(Kind::Item, spans, target(of))]);
     let room = look.width.saturating_sub(6);
+    if !fits {
+        for line in wrapped(&place, room, LINES) {
+            page.more(format!("    {line}"), Style::new());
+        }
+    }
     for line in wrapped(&of.message, room, LINES) {
         page.more(format!("    {line}"), Style::new());
     }

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A process may pause for any time, and be killed. Its clock has a rate and a start of its own.
-//! What it does with an order is what the shell of the library does.
+//! It carries out orders as the shell of the library does.
 
 use std::collections::BTreeMap;
 
