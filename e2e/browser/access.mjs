@@ -1,4 +1,4 @@
-// Who may look: tokens, hosts, origins.
+// Access to the page: tokens, hosts, origins.
 
 import { createServer, request } from "node:http";
 import { Tab, VIEWS } from "./browser.mjs";

@@ -9,7 +9,7 @@ const FORMS = [CANARY, ...["", "x", "xx"].map(before => Buffer.from(before + CAN
 /// A character that a page shows as an escape.
 const ODD = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/;
 
-/// What runs in the page: elements that no view makes, and attributes that run something.
+/// Runs in the page: finds elements that no view makes, and attributes that run something.
 const made = () => {
   const known = new Set(("a body button caption code dd div dl dt footer form h1 h2 h3 head header html i input kbd label li link main meta nav " +
     "noscript ol option p path pre script section select span strong style svg table tbody td th thead title tr ul").split(" "));

@@ -5,7 +5,7 @@ import { Program } from "./program.mjs";
 import { check, demand, median, until } from "./report.mjs";
 
 // BOUND: what the page may weigh and take.
-const PAGE_BYTES = 60_000, PAINT_MS = 300, SEARCH_MS = 100, HEAP_BYTES = 20e6;
+const PAGE_BYTES = 60_000, PAINT_MS = 300, SEARCH_MS = 100, DRAWN_MS = 500, HEAP_BYTES = 20e6;
 
 export async function size(browser, program) {
   await check(`the page is at most ${PAGE_BYTES} bytes, and one request`, async () => {
@@ -67,6 +67,7 @@ export async function search(browser, path) {
         document.querySelector("form").requestSubmit();
       }));
       await tab.close();
+      demand(took <= DRAWN_MS, `${Math.round(took)} ms`);
       return `${Math.round(took)} ms`;
     });
   } finally {

@@ -1,4 +1,4 @@
-// What the views show of a program that did what its commands said; how they look and are used.
+// Content of the views after each command; their looks and their use by keyboard.
 
 import { Tab, VIEWS } from "./browser.mjs";
 import { check, demand, until } from "./report.mjs";
@@ -56,7 +56,7 @@ export async function content(browser, program) {
     await program.obey("touch");
     await tab.says("data.round", "→");
     await tab.click("button[data-key=managers]");
-    await tab.says("f:data".slice(2), "watched");
+    await tab.has(() => [...document.querySelectorAll("main tr")].some(row => /watched/.test(row.textContent) && /data\.colour/.test(row.textContent)), "a manager of data.colour");
     await tab.says("ours", "theirs");
   });
   await check("Memory shows bytes by cache, field and namespace", async () => {
@@ -76,14 +76,14 @@ export async function content(browser, program) {
     await tab.has(() => location.hash.startsWith("#/objects?cache="), "the link is followed");
     await tab.show("pipeline");
     await tab.page.evaluate(() => getSelection().selectAllChildren(document.querySelector("h2")));
-    await tab.says("live; still while text is selected");
+    await tab.says("live; paused while text is selected");
     const before = await drawn();
     await new Promise(go => setTimeout(go, 1200));
     demand(await tab.page.evaluate(() => getSelection().toString()) === "Server → cache → handlers", "the selection is gone");
     demand(await drawn() === before, "the view was drawn");
     await tab.page.evaluate(() => getSelection().removeAllRanges());
     await until("it goes on", async () => await drawn() !== before);
-    demand(!(await tab.text()).includes("still while"), "it says that it is still");
+    demand(!(await tab.text()).includes("paused while"), "it says that it is paused");
   });
   await check("Problems names the path, the field, the managers and what to do", async () => {
     await tab.show("problems");

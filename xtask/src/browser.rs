@@ -89,7 +89,8 @@ pub(crate) fn ready(root: &Path) -> Result<Result<Ready, Missing>, String> {
     if chromium.is_none() {
         missing.push("Chromium");
     }
-    if !answers("node") || !answers("npm") {
+    let is_there = |program| suite::is_there(program, "--version");
+    if !is_there("node") || !is_there("npm") {
         missing.push("Node.js");
     }
     let Some(chromium) = chromium.filter(|_| missing.is_empty()) else {
@@ -101,15 +102,8 @@ pub(crate) fn ready(root: &Path) -> Result<Result<Ready, Missing>, String> {
     if !install(&root.join(SOURCE), &folder)? {
         return Ok(Err(Missing(vec!["npm packages"])));
     }
-    let mut cargo = suite::cargo();
-    if std::env::var_os("CARGO_TARGET_DIR").is_none() {
-        // Most of its dependencies are built there.
-        cargo.env("CARGO_TARGET_DIR", root.join("target"));
-    }
     let words = ["build", "--release", "--bin", "watched"];
-    let programs = suite::programs(cargo, &root.join("e2e"), &words)?;
-    let program = programs.get("watched").cloned();
-    let program = program.ok_or("browser: cargo built no program watched")?;
+    let program = suite::program(root, &root.join("e2e"), &words, "watched")?;
     Ok(Ok(Ready {
         chromium,
         program,
@@ -130,23 +124,19 @@ fn chromium() -> Option<PathBuf> {
     all.find(|path| path.is_file())
 }
 
-fn answers(program: &str) -> bool {
-    let asked = Command::new(program)
-        .arg("--version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    asked.is_ok_and(|status| status.success())
-}
-
 /// Copies the checks, and fetches their packages if they are not there; returns whether they are.
 fn install(source: &Path, folder: &Path) -> Result<bool, String> {
     let wrong = |error: std::io::Error| format!("browser: {}: {error}", folder.display());
     fs::create_dir_all(folder).map_err(wrong)?;
-    let lock = fs::read(source.join("package-lock.json")).map_err(wrong)?;
+    let unread = |error: std::io::Error| format!("browser: {}: {error}", source.display());
+    let lock = fs::read(source.join("package-lock.json")).map_err(unread)?;
     let stamp = folder.join("installed");
-    for file in fs::read_dir(source).map_err(wrong)? {
-        let file = file.map_err(wrong)?;
+    for file in fs::read_dir(source).map_err(unread)? {
+        let file = file.map_err(unread)?;
+        // Packages that somebody installed there stay there.
+        if !file.path().is_file() {
+            continue;
+        }
         fs::copy(file.path(), folder.join(file.file_name())).map_err(wrong)?;
     }
     if fs::read(&stamp).is_ok_and(|of| of == lock) {
@@ -201,7 +191,7 @@ impl Ready {
     }
 }
 
-/// Makes the pictures of the documents. Those of a terminal will be made here, too.
+/// Makes the pictures of the documents.
 ///
 /// # Errors
 /// A program is missing or fails, or a picture is too large.

@@ -397,7 +397,7 @@ fn browser(
 }
 
 fn terminal(root: &Path, leave: Leave<'_>) -> Result<String, String> {
-    if !terminal::is_there() {
+    if !suite::is_there("tmux", "-V") {
         say("SKIPPED: the terminal's checks need tmux: install Debian's package tmux");
         let row = format!("kinform top in tmux | embedded | {SKIPPED} no tmux |");
         return Skipped::of(&[row]).close(0, leave);
@@ -410,7 +410,7 @@ fn differential(
     options: &[(&str, &Option<u64>)],
     leave: Leave<'_>,
 ) -> Result<String, String> {
-    if !is_there("go") {
+    if !suite::is_there("go", "version") {
         let row = format!("histories through kinform and client-go | both | {SKIPPED} no Go |");
         return Skipped::of(&[row]).close(0, leave);
     }
@@ -429,22 +429,9 @@ fn differential(
 }
 
 fn cargo(root: &Path) -> Command {
-    let mut command = suite::cargo();
+    let mut command = suite::cargo_beside(root);
     command.current_dir(root.join("e2e"));
-    if std::env::var_os("CARGO_TARGET_DIR").is_none() {
-        // Most of its dependencies are built there.
-        command.env("CARGO_TARGET_DIR", root.join("target"));
-    }
     command
-}
-
-fn is_there(program: &str) -> bool {
-    let asked = Command::new(program)
-        .arg("--version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    asked.is_ok()
 }
 
 #[cfg(test)]

@@ -88,6 +88,41 @@ pub(crate) fn programs(
     Ok(messages.filter_map(program).collect())
 }
 
+/// Builds one program of the workspace in `folder`, beside those of the repository at `root`.
+///
+/// # Errors
+/// As [`programs`], or cargo built no program of this name.
+pub(crate) fn program(
+    root: &Path,
+    folder: &Path,
+    words: &[&str],
+    name: &str,
+) -> Result<PathBuf, String> {
+    let mut built = programs(cargo_beside(root), folder, words)?;
+    let program = built.remove(name);
+    program.ok_or_else(|| format!("cargo built no program {name}"))
+}
+
+/// [`cargo`] with the builds of the repository at `root`, also in a workspace of its own: most of its
+/// dependencies are built there.
+pub(crate) fn cargo_beside(root: &Path) -> Command {
+    let mut command = cargo();
+    if env::var_os("CARGO_TARGET_DIR").is_none() {
+        command.env("CARGO_TARGET_DIR", root.join("target"));
+    }
+    command
+}
+
+/// Returns whether a program answers the flag that asks for its version.
+pub(crate) fn is_there(program: &str, flag: &str) -> bool {
+    let asked = Command::new(program)
+        .arg(flag)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    asked.is_ok_and(|status| status.success())
+}
+
 /// The folder of the builds of the repository at `root`.
 pub(crate) fn target(root: &Path) -> PathBuf {
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);

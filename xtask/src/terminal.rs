@@ -14,7 +14,7 @@
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -24,8 +24,8 @@ use crate::suite;
 
 /// BOUND: the time for a fact to be shown.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The pause between two captures.
-const PAUSE: Duration = Duration::from_millis(100);
+/// The time without output after which a screen counts as drawn.
+const PAUSE: Duration = Duration::from_millis(150);
 /// The sizes of the terminals.
 const SIZES: [(u16, u16); 2] = [(80, 24), (200, 50)];
 /// BOUND: screens of one view.
@@ -67,24 +67,14 @@ const FACTS: [(&str, &[&str]); 5] = [
     ),
 ];
 
-/// Returns whether tmux is there.
-pub(crate) fn is_there() -> bool {
-    let asked = Command::new("tmux")
-        .arg("-V")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    asked.is_ok_and(|status| status.success())
-}
-
 /// Runs the checks; returns a line for each.
 ///
 /// # Errors
 /// A program does not build or start, or a check failed: the screen that was there.
 pub(crate) fn run(root: &Path) -> Result<String, String> {
-    let kinform = built(root, root, &["build", "-p", "kinform-cli"], "kinform")?;
+    let kinform = suite::program(root, root, &["build", "-p", "kinform-cli"], "kinform")?;
     let e2e = root.join("e2e");
-    let watched = built(root, &e2e, &["build", "--bin", "watched"], "watched")?;
+    let watched = suite::program(root, &e2e, &["build", "--bin", "watched"], "watched")?;
     let mut report = String::new();
     for (width, height) in SIZES {
         let mut program = Program::start(&watched)?;
@@ -101,10 +91,10 @@ pub(crate) fn run(root: &Path) -> Result<String, String> {
                 facts.join(", ")
             );
         }
-        screen.finds_an_object()?;
+        screen.finds_objects()?;
         _ = writeln!(
             report,
-            "ok {width}x{height}: an object is found, and its versions are shown"
+            "ok {width}x{height}: objects are found; versions are shown, the values of a Secret are not"
         );
         screen.is_whole()?;
         _ = writeln!(
@@ -119,16 +109,6 @@ pub(crate) fn run(root: &Path) -> Result<String, String> {
         );
     }
     Ok(report)
-}
-
-fn built(root: &Path, folder: &Path, words: &[&str], name: &str) -> Result<PathBuf, String> {
-    let mut cargo = suite::cargo();
-    if std::env::var_os("CARGO_TARGET_DIR").is_none() {
-        cargo.env("CARGO_TARGET_DIR", root.join("target"));
-    }
-    let programs = suite::programs(cargo, folder, words)?;
-    let program = programs.get(name).cloned();
-    program.ok_or_else(|| format!("terminal: cargo built no program {name}"))
 }
 
 /// The program that is watched.
@@ -209,25 +189,64 @@ impl Drop for Program {
 struct Screen {
     socket: String,
     size: (u16, u16),
+    /// A client of tmux that reports output; `None` before the terminal is there.
+    reporter: Option<Child>,
+    /// A message for each piece of output.
+    changes: Receiver<()>,
 }
 
 impl Screen {
     fn open(kinform: &Path, url: &str, size: (u16, u16)) -> Result<Self, String> {
         let socket = format!("kinform-{}-{}", std::process::id(), size.0);
-        let screen = Self { socket, size };
+        let (sender, changes) = mpsc::channel();
+        let mut screen = Self {
+            socket,
+            size,
+            reporter: None,
+            changes,
+        };
         let (width, height) = (size.0.to_string(), size.1.to_string());
-        // The address has a token: other users of the machine see the words of a command, but not this.
-        let command = format!("{} top; echo CODE=$?; sleep 600", kinform.display());
+        let top = format!("{} top --attach {}", kinform.display(), place(url)?);
         let status = screen
             .tmux(&["-f", "/dev/null", "new", "-d", "-x", &width, "-y", &height])
-            .args(["-e", &format!("KINFORM_TOKEN={}", token(url)?)])
-            .arg(command.replace(" top;", &format!(" top --attach {};", place(url)?)))
+            .arg(format!("{top}; echo CODE=$?; sleep 600"))
+            // Other users of the machine see the words of a command, but not its environment. The server
+            // of this socket begins here, and takes it over.
+            .env("KINFORM_TOKEN", token(url)?)
             .status();
-        match status {
-            Ok(status) if status.success() => Ok(screen),
-            Ok(status) => Err(format!("terminal: tmux: {status}")),
-            Err(error) => Err(format!("terminal: tmux could not be started: {error}")),
+        let wrong = |error: std::io::Error| format!("terminal: tmux could not be started: {error}");
+        let status = status.map_err(wrong)?;
+        if !status.success() {
+            return Err(format!("terminal: tmux: {status}"));
         }
+        let mut reporter = screen
+            .tmux(&["-C", "attach", "-f", "ignore-size,read-only"])
+            // It ends with its input.
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(wrong)?;
+        let lines = reporter.stdout.take().map(BufReader::new);
+        screen.reporter = Some(reporter);
+        thread::spawn(move || {
+            let lines = lines.into_iter().flat_map(BufReader::lines);
+            let output = lines
+                .map_while(Result::ok)
+                .filter(|line| line.starts_with("%output"));
+            // Nobody listens any more: the checks are over.
+            output
+                .map(|_| sender.send(()))
+                .take_while(Result::is_ok)
+                .count();
+        });
+        Ok(screen)
+    }
+
+    /// Waits until the screen changes, or did not for a moment.
+    fn pause(&self) {
+        // Changes of before are on the screen.
+        while self.changes.try_recv().is_ok() {}
+        let _ = self.changes.recv_timeout(PAUSE);
     }
 
     fn tmux(&self, words: &[&str]) -> Command {
@@ -260,14 +279,14 @@ impl Screen {
                 let shown = self.capture();
                 return Err(format!("terminal: view {view} lacks {missing:?}:\n{shown}"));
             }
-            pause();
+            self.pause();
         }
     }
 
     /// All screens of the view, with single spaces between words.
     fn pages(&self) -> String {
         self.keys(&["g"]);
-        pause();
+        self.pause();
         let (mut text, mut last) = (String::new(), String::new());
         for _ in 0..SCREENS {
             let screen = self.capture();
@@ -277,7 +296,7 @@ impl Screen {
             text.push_str(&screen);
             last = screen;
             self.keys(&["PageDown"]);
-            pause();
+            self.pause();
         }
         self.keys(&["g"]);
         text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -290,19 +309,23 @@ impl Screen {
         })
     }
 
-    fn finds_an_object(&self) -> Result<(), String> {
+    /// Searches objects of this name and opens the first.
+    fn opens(&self, search: &str, title: &str) -> Result<(), String> {
         self.keys(&["4"]);
         self.keys(&["/"]);
-        self.keys(&["default/fought", "Enter"]);
-        self.shows("4", &["fought"])?;
+        self.keys(&["C-u"]);
+        self.keys(&[search, "Enter"]);
+        self.shows("4", &["1 of "])?;
         self.keys(&["Enter"]);
-        self.shows(
-            "object",
-            &[
-                "default/fought of configmaps",
-                "versions since somebody looks",
-            ],
-        )?;
+        self.shows("object", &[title, "versions since somebody looks"])
+    }
+
+    fn finds_objects(&self) -> Result<(), String> {
+        self.opens("default/fought", "default/fought of configmaps")?;
+        // Nothing but this shows what an object holds.
+        self.opens("default/guarded", "default/guarded of secrets")?;
+        self.keys(&["y"]);
+        self.shows("YAML", &["(hidden)"])?;
         self.keys(&["Escape"]);
         Ok(())
     }
@@ -313,7 +336,7 @@ impl Screen {
         self.keys(&["/"]);
         self.keys(&["C-u"]);
         self.keys(&["hostile/", "Enter"]);
-        self.shows("4", &["hostile/"])?;
+        self.shows("4", &["200 of ", "hostile/<img src=x"])?;
         let screen = self.capture();
         let lines: Vec<&str> = screen.lines().collect();
         let is_whole = lines.len() == usize::from(self.size.1)
@@ -337,7 +360,7 @@ impl Screen {
             if screen.contains("CODE=") || began.elapsed() > PATIENCE {
                 return Err(format!("terminal: it did not end as it should:\n{screen}"));
             }
-            pause();
+            self.pause();
         }
     }
 }
@@ -346,12 +369,9 @@ impl Drop for Screen {
     fn drop(&mut self) {
         // The server of this socket, which may have ended.
         let _ = self.tmux(&["kill-server"]).status();
+        // It ends with the server.
+        let _ = self.reporter.take().map(|mut reporter| reporter.wait());
     }
-}
-
-/// Waits for a foreign program's screen to change, which nothing tells of.
-fn pause() {
-    thread::park_timeout(PAUSE);
 }
 
 /// Host and port of an inspector's address.

@@ -59,6 +59,7 @@ impl Feed {
         heard: impl Fn() -> u64 + Send + 'static,
         stop: CancellationToken,
     ) -> (Self, JoinHandle<()>) {
+        // BOUND: some 200 orders a command, which waits until its own are done.
         let (orders, obeyed) = mpsc::unbounded_channel();
         let running = Running {
             versions: (1..=widgets as u64).collect(),

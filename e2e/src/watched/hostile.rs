@@ -15,7 +15,7 @@ pub(super) const NAMESPACE: &str = "hostile";
 /// The number of objects.
 const OBJECTS: usize = 200;
 
-/// An event whose object has a number that is none, at `spec.size`.
+/// An event whose object has an invalid number at `spec.size`.
 pub(super) const POISON: &str = concat!(
     r#"{"type":"ADDED","object":{"apiVersion":"example.com/v1","kind":"Widget","metadata":"#,
     r#"{"name":"poisoned","namespace":"default","uid":"p","resourceVersion":"9"},"#,

@@ -10,12 +10,12 @@
 //! Everything is done by kinform's public API. A command is obeyed once its effect is in the program,
 //! so that a page that is read later has to show it.
 
+mod controllers;
 mod feed;
-mod habits;
 mod hostile;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -32,7 +32,7 @@ use kinform_testkit::{TestServer, scripted};
 use kube::core::DynamicObject;
 use kube_client::Client;
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 use self::feed::Feed;
 
@@ -64,7 +64,7 @@ pub struct Size {
 #[derive(Debug)]
 pub struct Watched {
     server: TestServer,
-    factory: InformerFactoryHandle,
+    factory: InformerFactory,
     maps: Informer<ConfigMap>,
     secrets: Informer<Secret>,
     widgets: Informer<DynamicObject>,
@@ -74,16 +74,9 @@ pub struct Watched {
     counter: AtomicUsize,
     inspector: Inspector,
     tasks: Vec<JoinHandle<()>>,
+    /// Changes that a command began.
+    changing: Mutex<JoinSet<()>>,
     stop: CancellationToken,
-}
-
-/// The factory, which has no `Debug`.
-struct InformerFactoryHandle(InformerFactory);
-
-impl std::fmt::Debug for InformerFactoryHandle {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("InformerFactory")
-    }
 }
 
 /// The resource whose server is a script.
@@ -105,7 +98,7 @@ impl Watched {
             deployments: 6,
             pods: 60,
         });
-        for name in habits::MAPS {
+        for name in controllers::MAPS {
             server.create(&map(name, "default", "0")).await?;
         }
         let (source, script) = scripted(widgets());
@@ -128,7 +121,7 @@ impl Watched {
         let heard = move || read.stats().events + read.stats().items;
         let (feed, running) = Feed::start(script, size.widgets, size.rate, heard, stop.clone());
         let mut tasks = vec![running];
-        let controllers = habits::all(&maps, &widgets, &server.client(), &stop);
+        let controllers = controllers::all(&maps, &widgets, &server.client(), &stop);
         let mut inspector = Inspector::builder().name("watched").quiet();
         if size.port != 0 {
             inspector = inspector.port(size.port);
@@ -149,7 +142,7 @@ impl Watched {
         let inspector = inspector.serve(&factory).await?;
         Ok(Self {
             server,
-            factory: InformerFactoryHandle(factory),
+            factory,
             maps,
             secrets,
             widgets,
@@ -159,6 +152,7 @@ impl Watched {
             counter: AtomicUsize::new(1),
             inspector,
             tasks,
+            changing: Mutex::default(),
             stop,
         })
     }
@@ -206,7 +200,12 @@ impl Watched {
             // A panic of a task is on stderr.
             let _ = task.await;
         }
-        self.factory.0.shutdown_within(Duration::from_secs(2)).await;
+        let mut changing = self
+            .changing
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        while changing.join_next().await.is_some() {}
+        self.factory.shutdown_within(Duration::from_secs(2)).await;
         self.server.stop().await;
     }
 
@@ -223,7 +222,7 @@ impl Watched {
         until("a relist", || self.maps.stats().relists > 0).await
     }
 
-    /// Has the slow handler be slow, and changes what it hears until the end: its lag grows slowly.
+    /// Slows the handler `slow` down, and changes a config map each second, so that its lag grows.
     async fn slow(&self) -> Result<(), StageError> {
         self.is_slow.store(true, Ordering::Relaxed);
         let (client, stop) = (self.server.client(), self.stop.clone());
@@ -242,8 +241,17 @@ impl Watched {
                 tokio::time::sleep(STEADY).await;
             }
         };
-        tokio::spawn(async move { stop.run_until_cancelled(steady).await });
+        let steady = async move { _ = stop.run_until_cancelled(steady).await };
+        self.begin_once(steady);
         until("a lag", || self.maps.stats().handler_lag > 1).await
+    }
+
+    /// Begins changes that go on to the end, unless some were begun.
+    fn begin_once(&self, changes: impl Future<Output = ()> + Send + 'static) {
+        let mut changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        if changing.is_empty() {
+            changing.spawn(changes);
+        }
     }
 
     async fn names(&self) -> Result<(), StageError> {

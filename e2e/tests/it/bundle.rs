@@ -129,9 +129,12 @@ fn knots(kubectl: &Kubectl) {
     };
     assert_eq!(list("v1"), "yes 3 <none> yes 5 <none>");
     assert_eq!(list("v2"), "yes <none> 3 m yes <none> 5 m");
-    // The operator hears of them in its own version.
-    let made = "wait --timeout=60s --for=create configmap/one configmap/two";
-    kubectl.run(made, "").unwrap();
+    // The operator hears of them in its own version. One name a command: kubectl gives up at once
+    // when two are missing, as two errors in one are no "not found" to it.
+    for name in ["one", "two"] {
+        let made = format!("wait --timeout=60s --for=create configmap/{name}");
+        kubectl.run(&made, "").unwrap();
+    }
     let lengths = "get configmap one two -o jsonpath={.items[*].data.length}";
     assert_eq!(kubectl.run(lengths, "").unwrap(), "3 m 5 m");
 }

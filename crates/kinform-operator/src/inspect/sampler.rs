@@ -5,7 +5,8 @@
 //! ```
 //!
 //! A sample copies counters, never events. Viewers share it: it is taken once in 400 ms at most.
-//! BOUND: seven samples, of the filled buckets of each histogram only.
+//! BOUND: seven samples, of the filled buckets of each histogram only; one histogram for each name of a
+//! handler.
 //!
 //! Upstream counterpart: none.
 
@@ -43,7 +44,7 @@ pub(super) struct CacheSample {
     pub(super) stats: InformerStats,
     /// Of all handlers.
     latency: Buckets,
-    /// Of the handlers of each name: a slow one is seldom heard of among quick ones.
+    /// By name of the handler: among many quick calls, few slow ones do not show in the total.
     handlers: Named,
 }
 
@@ -264,7 +265,7 @@ impl Sampled {
 
 /// The name with the longest latency at the 99th percentile since `before`, and that in milliseconds.
 ///
-/// A handler that lags far behind is measured seldom: without a measurement, all that it had count.
+/// A handler that lags far behind has few samples: without one in the window, all its samples count.
 fn slowest<'a>(now: &'a Named, before: Option<&Named>) -> Option<(&'a str, f64)> {
     let latencies = now.iter().filter_map(|(name, now)| {
         let before = before.and_then(|was| was.get(name));
