@@ -309,6 +309,7 @@ pub(super) fn runs(
             RunOutcome::Failed => "failed",
             RunOutcome::Gone => "gone",
             RunOutcome::Undecodable => "undecodable",
+            RunOutcome::Lost => "lost",
             _ => "unknown",
         }
         .to_owned(),

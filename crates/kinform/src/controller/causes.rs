@@ -262,6 +262,8 @@ pub enum RunOutcome {
     Gone,
     /// The object did not decode.
     Undecodable,
+    /// Its shard became another replica's: the run was dropped at its next await.
+    Lost,
 }
 
 /// One of the last runs of a controller.

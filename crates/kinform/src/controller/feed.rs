@@ -38,6 +38,8 @@ pub(super) trait Feed<K>: Send + Sync + 'static {
     fn resource(&self) -> &ResourceInfo;
     /// The object as it is stored now.
     fn get(&self, key: &ObjectKey) -> Option<Obj<K>>;
+    /// The objects that are stored now.
+    fn all(&self) -> Vec<Obj<K>>;
     /// Reports all stored objects, then changes, and all objects again each period, if one is
     /// given.
     fn listen(
@@ -100,6 +102,11 @@ pub(super) trait Trigger: Send + Sync {
     fn synced(&self) -> BoxFuture<'static, Result<(), Error>>;
     fn stopped(&self) -> BoxFuture<'static, ()>;
     fn holder(&self) -> Holder;
+    /// The keys of stored objects, as a first list would queue them; none of a source whose objects
+    /// only concern others.
+    fn keys(&self, _wanted: &dyn Fn(&Object) -> bool) -> Vec<(ObjectKey, Cause)> {
+        Vec::new()
+    }
 }
 
 /// The receiver of keys.
@@ -210,6 +217,21 @@ impl<K: 'static> Trigger for Primary<K> {
     fn holder(&self) -> Holder {
         self.feed.holder()
     }
+
+    fn keys(&self, wanted: &dyn Fn(&Object) -> bool) -> Vec<(ObjectKey, Cause)> {
+        let filter = self.sieve.predicate();
+        let passes = |object: &Object| {
+            let event = predicate::Event::Whole(object);
+            filter.as_ref().is_none_or(|filter| filter.passes(event))
+        };
+        let all = self.feed.all().into_iter();
+        let some = all.filter(|object| wanted(object.raw()) && passes(object.raw()));
+        some.map(|object| {
+            let cause = Cause::of_object(PRIMARY, Event::Initial, object.raw());
+            (object.key(), cause)
+        })
+        .collect()
+    }
 }
 
 impl<T: 'static> Trigger for Mapped<T> {
@@ -273,6 +295,9 @@ impl<T: 'static> Trigger for Mapped<T> {
         self.feed.holder()
     }
 }
+
+/// The place of the primary resource among the triggers of a controller.
+const PRIMARY: u16 = 0;
 
 /// The lane of keys of an event, if nobody asks for another.
 fn priority_of<K>(heard: &Heard<'_, K>) -> Priority {

@@ -67,6 +67,10 @@ impl<K: Send + Sync + 'static> Feed<K> for Informer<K> {
         self.get(key)
     }
 
+    fn all(&self) -> Vec<Obj<K>> {
+        self.list().to_objs()
+    }
+
     fn listen(
         &self,
         hear: Hear<K>,

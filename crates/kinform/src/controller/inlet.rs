@@ -18,6 +18,7 @@ use kinform_core::queue::Priority;
 
 use super::echo::Echoes;
 use super::feed::{Sink, WrittenBy};
+use super::sharded::Sharded;
 use super::writes::Writes;
 use crate::workqueue::WorkQueue;
 
@@ -26,6 +27,7 @@ pub(super) struct Inlet {
     pub(super) queue: WorkQueue<ObjectKey>,
     pub(super) writes: Arc<Writes>,
     pub(super) echoes: Echoes,
+    pub(super) sharded: Option<Sharded>,
 }
 
 impl Sink for Inlet {
@@ -45,7 +47,10 @@ impl Sink for Inlet {
         self.writes.loops.updated(key, source, old, new);
     }
 
-    fn add_all(&self, keys: Vec<(ObjectKey, Cause)>, priority: Priority) {
+    fn add_all(&self, mut keys: Vec<(ObjectKey, Cause)>, priority: Priority) {
+        if let Some(sharded) = &self.sharded {
+            keys.retain(|(key, _)| sharded.admits(key));
+        }
         self.queue.add_caused(keys, priority);
     }
 }

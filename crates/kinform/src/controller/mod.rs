@@ -37,6 +37,7 @@ mod reconciler;
 #[cfg(test)]
 mod retries;
 mod run;
+mod sharded;
 mod sieve;
 mod signs;
 mod site;
@@ -77,6 +78,7 @@ pub use self::outcome::{ByPolicy, with_error_policy};
 pub use self::reconciler::Reconciler;
 pub use self::run::Finish;
 use self::run::{Ends, Runner};
+use self::sharded::Sharded;
 use self::sieve::Sieve;
 use self::site::Naming;
 use self::stats::Counters;
@@ -118,6 +120,8 @@ pub struct Controller<K, C = ()> {
     elides: Elides,
     view: View,
     echoes: Echoes,
+    /// The part of the keys that is worked on; `None`: all.
+    sharded: Option<Sharded>,
 }
 
 impl<K: Send + Sync + 'static> Controller<K> {
@@ -148,6 +152,7 @@ impl<K: Send + Sync + 'static> Controller<K> {
             elides: Elides::Applies,
             view: View::default(),
             echoes: Echoes::Heard,
+            sharded: None,
         }
     }
 
@@ -177,6 +182,7 @@ impl<K: Send + Sync + 'static> Controller<K> {
             elides: self.elides,
             view: self.view,
             echoes: self.echoes,
+            sharded: self.sharded,
         }
     }
 }
@@ -313,6 +319,7 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
     ///
     /// # Errors
     /// - The controller has a finalizer and no client ([`Error::is_config`]).
+    /// - Its keys cannot be divided as asked ([`Controller::sharded`], [`Error::is_invalid`]).
     /// - Signals cannot be listened to, the caller is outside of a tokio runtime, or an informer is
     ///   stopped already.
     /// - An informer is stopped before its first list.
@@ -335,7 +342,7 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
         R: Future<Output = Result<Action, E>> + Send + 'static,
         E: Into<BoxError>,
     {
-        self.keeps_finalizer(Argument::Object)?;
+        self.may_run(Argument::Object)?;
         let call = self.caller().typed(reconcile);
         self.run_calls(call).await
     }
@@ -351,7 +358,7 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
         R: Future<Output = Result<Action, E>> + Send + 'static,
         E: Into<BoxError>,
     {
-        let refused = self.keeps_finalizer(Argument::Object).err();
+        let refused = self.may_run(Argument::Object).err();
         let call = self.caller().typed(reconcile);
         let (runner, ends) = self.runner(call);
         Reconciler::new(runner, ends, refused)
@@ -370,9 +377,15 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
         R: Future<Output = Result<Action, E>> + Send + 'static,
         E: Into<BoxError>,
     {
-        self.keeps_finalizer(Argument::Key)?;
+        self.may_run(Argument::Key)?;
         let call = self.caller().keys(reconcile);
         self.run_calls(call).await
+    }
+
+    /// Fails if the controller cannot do what it was asked for.
+    fn may_run(&self, argument: Argument) -> Result<(), Error> {
+        self.is_divisible()?;
+        self.keeps_finalizer(argument)
     }
 
     fn caller(&mut self) -> Caller<K, C> {
@@ -429,6 +442,7 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
             grace: self.grace,
             resync_period: self.resync_period,
             counters: self.counters,
+            sharded: self.sharded,
         };
         (runner, ends)
     }

@@ -26,6 +26,7 @@ use super::stats::ControllerMetrics;
 use super::stop::Stop;
 use crate::error::{Error, ErrorKind};
 use crate::events::EventRecorder;
+use crate::share::Share;
 
 /// A controller with its reconcile function, without type parameters. Made by
 /// [`Controller::reconciling`](super::Controller::reconciling).
@@ -95,6 +96,12 @@ impl Reconciler {
     pub fn needs(&self) -> Vec<String> {
         let triggers = self.run.triggers().iter();
         triggers.map(|t| t.resource().to_string()).collect()
+    }
+
+    /// The share whose keys it works on; `None` if it works on all.
+    #[must_use]
+    pub fn share(&self) -> Option<&Share> {
+        self.run.share()
     }
 
     /// The numbers, readable while it runs.

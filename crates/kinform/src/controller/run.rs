@@ -16,7 +16,9 @@ use std::time::Duration;
 use futures::future::{BoxFuture, select_all, try_join_all};
 use kinform_api::{ObjectKey, mutant};
 use kinform_core::causes::{Cause, Event};
+use kinform_core::object::Object;
 use kinform_core::queue::Priority;
+use kinform_core::shards::ShardId;
 use kube_client::Client;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -27,6 +29,7 @@ use super::feed::{Listening, Sink, Trigger};
 use super::inlet::Inlet;
 use super::last_writes::LastWrites;
 use super::recent::Recent;
+use super::sharded::{Sharded, opened};
 use super::site::Site;
 use super::stats::{ControllerMetrics, Counters};
 use super::stop::{Signals, Stop};
@@ -37,6 +40,7 @@ use super::writes::park::{Parked, park};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind};
 use crate::events::EventRecorder;
+use crate::share::Share;
 use crate::source::ResourceInfo;
 use crate::workqueue::WorkQueue;
 
@@ -85,6 +89,7 @@ pub(super) struct Runner<C> {
     pub(super) grace: Duration,
     pub(super) resync_period: Option<Duration>,
     pub(super) counters: Arc<Counters>,
+    pub(super) sharded: Option<Sharded>,
 }
 
 /// A [`Runner`] with the type of its context erased.
@@ -97,6 +102,7 @@ pub(super) trait Run: Send + Sync {
     fn view(&self) -> &View;
     fn last_writes(&self) -> LastWrites;
     fn name(&self) -> &str;
+    fn share(&self) -> Option<&Share>;
     fn adopt(&mut self, operator: &str, client: Client);
     /// Takes a recorder, if it has none.
     fn record(&mut self, events: EventRecorder);
@@ -119,6 +125,18 @@ impl<C: Send + Sync + 'static> Runner<C> {
         }
     }
 
+    /// Queues all objects of shards that were opened.
+    fn enqueue(&self, shards: &[ShardId]) {
+        if let Some(sharded) = &self.sharded {
+            let wanted = |object: &Object| sharded.is_in(shards, object);
+            let keys = self
+                .triggers
+                .iter()
+                .flat_map(|trigger| trigger.keys(&wanted));
+            self.queue.add_caused(keys.collect(), Priority::Low);
+        }
+    }
+
     async fn work(
         &self,
         mut stop: Stop,
@@ -131,6 +149,7 @@ impl<C: Send + Sync + 'static> Runner<C> {
             queue: self.queue.clone(),
             writes: Arc::clone(&self.writes),
             echoes: self.echoes,
+            sharded: self.sharded.clone(),
         });
         for (source, trigger) in self.triggers.iter().enumerate() {
             let sink = Arc::clone(&inlet) as Arc<dyn Sink>;
@@ -183,12 +202,14 @@ impl<C: Send + Sync + 'static> Runner<C> {
             timeout: self.timeout,
             stopping: stopping.clone(),
             counters: Arc::clone(&self.counters),
+            sharded: self.sharded.clone(),
         });
         let mut workers = JoinSet::new();
         for _ in 0..self.workers {
             workers.spawn(Arc::clone(&work).run());
         }
         let mut an_end = select_all(self.triggers.iter().map(|trigger| trigger.stopped()));
+        let mut sharded = self.sharded.clone();
         let finish = loop {
             tokio::select! {
                 biased;
@@ -202,6 +223,7 @@ impl<C: Send + Sync + 'static> Runner<C> {
                     return Ok(intake.lose());
                 }
                 () = stop.asked() => break Finish::Stopped,
+                shards = opened(&mut sharded) => self.enqueue(&shards),
                 _ = &mut an_end => {
                     tracing::info!(resource = self.resource, "an informer of the controller stopped");
                     break Finish::Ended;
@@ -273,6 +295,10 @@ impl<C: Send + Sync + 'static> Run for Runner<C> {
 
     fn name(&self) -> &str {
         &self.site.name
+    }
+
+    fn share(&self) -> Option<&Share> {
+        self.sharded.as_ref().map(Sharded::share)
     }
 
     fn adopt(&mut self, operator: &str, client: Client) {

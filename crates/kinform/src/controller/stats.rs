@@ -43,6 +43,7 @@ pub(super) struct Counters {
     pub(super) gone: Counter,
     pub(super) undecodable: Counter,
     pub(super) parked: Counter,
+    pub(super) elsewhere: Counter,
     pub(super) permanent: Counter,
     pub(super) conflicts: Counter,
     pub(super) throttled: Counter,
@@ -108,6 +109,8 @@ pub struct ControllerStats {
     pub hot: u64,
     /// Times that a key was parked, since a cache had not seen its writes.
     pub parked: u64,
+    /// Keys that were dropped since their shard is another replica's, also in the middle of a run.
+    pub elsewhere: u64,
     /// The queue's numbers; its work duration is that of reconciles.
     pub queue: QueueStats,
 }
@@ -186,6 +189,7 @@ impl ControllerMetrics {
             gone: self.counters.gone.read(),
             undecodable: self.counters.undecodable.read(),
             parked: self.counters.parked.read(),
+            elsewhere: self.counters.elsewhere.read(),
             permanent: self.counters.permanent.read(),
             conflicts: self.counters.conflicts.read(),
             throttled: self.counters.throttled.read(),

@@ -5,6 +5,7 @@
 //! ```
 
 mod causes;
+mod sharded;
 mod terms;
 mod turns;
 mod watched;
@@ -79,6 +80,10 @@ impl<K: Send + Sync + 'static> Feed<K> for Script<K> {
         self.objects.lock().unwrap().get(key).cloned()
     }
 
+    fn all(&self) -> Vec<Obj<K>> {
+        self.objects.lock().unwrap().values().cloned().collect()
+    }
+
     fn listen(&self, hear: Hear<K>, _: Option<Duration>) -> Result<Box<dyn Listening>, Error> {
         for object in self.objects.lock().unwrap().values() {
             hear(Heard::Added {
@@ -111,12 +116,16 @@ impl<K: Send + Sync + 'static> Feed<K> for Script<K> {
 
 impl<K: Send + Sync + 'static> Script<K> {
     fn new(group: &str, plural: &str, kind: &str) -> Arc<Self> {
+        Self::scoped(group, plural, kind, Scope::Namespaced)
+    }
+
+    fn scoped(group: &str, plural: &str, kind: &str, scope: Scope) -> Arc<Self> {
         let gvr = GroupVersionResource {
             group: group.into(),
             version: "v1".into(),
             resource: plural.into(),
         };
-        let info = ResourceInfo::new(gvr, kind, Scope::Namespaced);
+        let info = ResourceInfo::new(gvr, kind, scope);
         let factory = InformerFactory::with_sources(|info, _| Arc::new(Silent(info))).build();
         let informer = factory
             .select::<K>(info.clone())
@@ -266,6 +275,7 @@ fn inlet(queue: &WorkQueue<ObjectKey>) -> Arc<inlet::Inlet> {
         queue: queue.clone(),
         writes: Arc::new(Writes::new(&[], OwnWrites::Ignored, Arc::default())),
         echoes: Echoes::Heard,
+        sharded: None,
     })
 }
 

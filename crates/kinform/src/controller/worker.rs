@@ -33,12 +33,14 @@ use super::conflicts::Conflicts;
 use super::echo::Echoes;
 use super::findings::{report, show};
 use super::outcome::{BoxError, Meaning, chain, meaning};
+use super::sharded::Sharded;
 use super::signs::{Effects, HOT, Sign};
 use super::site::Site;
 use super::stats::Counters;
 use super::writes::park::Parked;
 use super::writes::{Writer, Writes};
 use crate::env::{Env, wall_clock};
+use crate::share::Pass;
 use crate::source::ResourceInfo;
 use crate::workqueue::{Get, Item, WorkQueue};
 
@@ -54,6 +56,8 @@ pub(super) enum Ended {
     Gone,
     /// The object does not decode: it will be tried again when it changes.
     Undecodable(BoxError),
+    /// Its shard is no longer this replica's: the work was dropped.
+    Lost,
 }
 
 /// The state that the workers of a controller share.
@@ -72,6 +76,7 @@ pub(super) struct Work<C> {
     pub(super) timeout: Option<Duration>,
     pub(super) stopping: CancellationToken,
     pub(super) counters: Arc<Counters>,
+    pub(super) sharded: Option<Sharded>,
 }
 
 impl<C: Send + Sync + 'static> Work<C> {
@@ -118,6 +123,10 @@ impl<C: Send + Sync + 'static> Work<C> {
 
     /// Works on one key; the returned future settles it and waits for the next.
     async fn process(&self, item: Item<ObjectKey>, causes: Causes) -> Get<ObjectKey> {
+        let Ok(pass) = self.pass(item.key()) else {
+            self.counters.elsewhere.add(1);
+            return item.settle_and_get(Verdict::Gone);
+        };
         let (writes, parked) = &self.writes;
         if writes.must_wait(item.key()) {
             self.counters.parked.add(1);
@@ -142,7 +151,13 @@ impl<C: Send + Sync + 'static> Work<C> {
             causes: causes.clone(),
         };
         let (since, started) = (self.env.now(), wall_clock());
-        let call = async { (self.call)(ctx).await };
+        let call = async {
+            tokio::select! {
+                biased;
+                () = lost(pass.as_ref()) => Ended::Lost,
+                ended = (self.call)(ctx) => ended,
+            }
+        };
         let caught = self.named_if_slow(item.key(), AssertUnwindSafe(call).catch_unwind());
         let caught = match self.timeout {
             None => Ok(caught.await),
@@ -164,6 +179,7 @@ impl<C: Send + Sync + 'static> Work<C> {
             Ended::Failed(_) => RunOutcome::Failed,
             Ended::Gone => RunOutcome::Gone,
             Ended::Undecodable(_) => RunOutcome::Undecodable,
+            Ended::Lost => RunOutcome::Lost,
         };
         let is_own = causes.are_own();
         self.counters.history.add(RecentRun {
@@ -178,7 +194,15 @@ impl<C: Send + Sync + 'static> Work<C> {
         self.report(found, item.key()).await;
         let next = self.settle(item, ended);
         writer.end().await;
+        drop(pass);
         next
+    }
+
+    /// The right to work on a key, where keys are divided; `Err` if it is another replica's.
+    fn pass(&self, key: &ObjectKey) -> Result<Option<Pass>, Elsewhere> {
+        let sharded = self.sharded.as_ref();
+        let pass = sharded.map(|sharded| sharded.enter(key).ok_or(Elsewhere));
+        pass.transpose()
     }
 
     async fn report(&self, found: Option<Finding>, key: &ObjectKey) {
@@ -261,6 +285,11 @@ impl<C: Send + Sync + 'static> Work<C> {
             Ended::Gone => {
                 self.counters.gone.add(1);
                 tracing::debug!("the object is gone");
+                Verdict::Gone
+            }
+            Ended::Lost => {
+                self.counters.elsewhere.add(1);
+                tracing::info!("the shard was lost; its reconcile was dropped");
                 Verdict::Gone
             }
             Ended::Undecodable(error) => {
@@ -350,6 +379,17 @@ impl<C: Send + Sync + 'static> Work<C> {
     }
 }
 
+/// A key is another replica's.
+struct Elsewhere;
+
+/// Waits until the work on a key has to end; for ever, where keys are not divided.
+async fn lost(pass: Option<&Pass>) {
+    match pass {
+        Some(pass) => pass.ended().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// The sign of trouble that a run shows by its end.
 fn sign_of(ended: &Ended, effects: &Effects) -> Option<Sign> {
     match ended {
@@ -363,7 +403,7 @@ fn sign_of(ended: &Ended, effects: &Effects) -> Option<Sign> {
             let is_soon = action.requeue_after().is_some_and(|after| after < HOT);
             (is_soon && !effects.have_changed()).then_some(Sign::Hot)
         }
-        Ended::Gone | Ended::Undecodable(_) => None,
+        Ended::Gone | Ended::Undecodable(_) | Ended::Lost => None,
     }
 }
 
