@@ -39,15 +39,21 @@ impl FullScreen {
     /// # Errors
     /// The terminal cannot be set.
     pub(crate) fn open() -> Result<Option<Self>, Failure> {
-        let is_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
-        let is_plain = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-        if !is_terminal || is_plain || std::env::var_os("RUST_LOG").is_some() {
+        if !Self::is_possible() {
             return Ok(None);
         }
         Ok(Some(Self {
             held: Hold::begin(),
             restored: Restored(ratatui::try_init()?),
         }))
+    }
+
+    /// Returns whether [`FullScreen::open`] takes the terminal: stdin and stdout are one that can do
+    /// more than print, and no log is written to it.
+    pub(crate) fn is_possible() -> bool {
+        let is_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+        let is_plain = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        is_terminal && !is_plain && std::env::var_os("RUST_LOG").is_none()
     }
 
     /// The terminal.

@@ -42,7 +42,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The begin of the names of its objects.
+    /// The prefix of the names of its objects.
     pub(crate) fn prefix(self) -> &'static str {
         match self {
             Self::HotLoop => "act-hot-loop-",

@@ -12,7 +12,7 @@
 mod acts;
 mod churn;
 mod compare;
-mod desk;
+mod extras;
 mod line;
 mod mistakes;
 mod numbers;
@@ -25,19 +25,19 @@ mod stage;
 mod tests;
 mod tour;
 
-use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
 use crate::args::demo::{DemoArgs, DemoCommand, DemoOutput, DemoVerb};
 use crate::attach::Attach;
 use crate::exit::{Ending, Failure};
+use crate::full_screen::FullScreen;
 use crate::process;
 use crate::signals::Signals;
 use crate::terminal::Out;
 use crate::top;
 
-use self::acts::{Acts, Plan};
-use self::desk::Desk;
+use self::acts::{Act, Acts, Plan};
+use self::extras::DemoExtras;
 use self::numbers::{Sampler, Summary};
 use self::program::Program;
 
@@ -61,8 +61,15 @@ async fn run_all(args: DemoArgs) -> Result<Ending, Failure> {
         program.open_page().await;
     }
     let mut acts = Acts::new(program.scene());
-    let shown = show(&args, &program, &mut acts, &mut signals).await;
+    let mut plan = Plan::new(args.run_for, &args.acts);
+    let shown = show(&args, &program, (&mut acts, &mut plan), &mut signals).await;
     signals.end_at_next();
+    if shown.is_ok() {
+        // An early end still has to show the demo's acts.
+        for act in plan.rest() {
+            play(&DemoExtras::plain(), &mut acts, act).await;
+        }
+    }
     acts.undo().await;
     drop(acts);
     let (ending, mut summary) = shown?;
@@ -74,29 +81,27 @@ async fn run_all(args: DemoArgs) -> Result<Ending, Failure> {
     Ok(ending)
 }
 
-/// Shows the pipeline until the demo ends; returns its numbers at that time.
+/// Shows the pipeline until the demo ends; returns its numbers at that time. An act that is played
+/// then stays in the plan.
 async fn show(
     args: &DemoArgs,
     program: &Program,
-    acts: &mut Acts<'_>,
+    (acts, plan): (&mut Acts<'_>, &mut Plan),
     signals: &mut Signals,
 ) -> Result<(Ending, Summary), Failure> {
-    let is_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
-    let is_screen = args.output.is_none() && is_terminal;
-    let desk = if is_screen {
-        Desk::default()
-    } else {
-        Desk::plain()
+    let is_screen = args.output.is_none() && FullScreen::is_possible();
+    let extras = match is_screen {
+        true => DemoExtras::default(),
+        false => DemoExtras::plain(),
     };
     let mut sampler = Sampler::new();
-    let mut plan = Plan::new(args.run_for, &args.acts);
     let ending = {
         let watching = async {
             match is_screen {
                 true => {
                     let attach = Attach::parse(program.url())?;
                     let options = top::Options::default();
-                    top::run(&attach, &mut desk.clone(), signals, &options).await
+                    top::run(&attach, &mut extras.clone(), signals, &options).await
                 }
                 false => Ok(signals.ending().await),
             }
@@ -104,14 +109,11 @@ async fn show(
         tokio::select! {
             biased;
             ending = watching => ending?,
-            () = perform(args, program, acts, &mut plan, (&mut sampler, &desk)) => Ending::Done,
+            performed = perform(args, program, (acts, plan), (&mut sampler, &extras)) => {
+                performed.map(|()| Ending::Done)?
+            }
         }
     };
-    // An early end still has to show the demo's acts.
-    let desk = Desk::plain();
-    for number in plan.rest() {
-        play(&desk, acts, number).await;
-    }
     Ok((ending, sampler.summary(&program.pipeline)))
 }
 
@@ -119,49 +121,60 @@ async fn show(
 async fn perform(
     args: &DemoArgs,
     program: &Program,
-    acts: &mut Acts<'_>,
-    plan: &mut Plan,
-    (sampler, desk): (&mut Sampler, &Desk),
-) {
+    (acts, plan): (&mut Acts<'_>, &mut Plan),
+    (sampler, extras): (&mut Sampler, &DemoExtras),
+) -> Result<(), Failure> {
     let mut ticks = tokio::time::interval(TICK);
     let started = Instant::now();
     let mut count: u32 = 0;
     loop {
         ticks.tick().await;
+        // Before the next act, so that its effect is not taken for that of the one before.
+        for notice in acts.tell().await? {
+            extras.notice(&notice.text);
+        }
         let passed = started.elapsed();
         let is_over = args.run_for.is_some_and(|limit| passed >= limit);
-        if is_over && !plan.is_open(passed, |number| acts.is_shown(number)) {
-            return;
+        if is_over && !plan.is_open(passed, |act| acts.is_shown(act)) {
+            return Ok(());
         }
-        let number = match desk.chosen() {
-            Some(number) => Some(number),
-            None => plan.due(passed, |number| acts.is_shown(number)),
+        let act = match extras.chosen() {
+            Some(act) => Some(act),
+            None => plan.due(passed, |act| acts.is_shown(act)),
         };
-        if let Some(number) = number {
-            plan.played(number);
-            play(desk, acts, number).await;
-        }
-        for notice in acts.tell().await {
-            desk.notice(&notice.text);
+        if let Some(act) = act {
+            let is_played = play(extras, acts, act).await;
+            plan.played(act, passed);
+            if !is_played {
+                plan.failed(act);
+            }
         }
         let numbers = sampler.take(&program.pipeline);
-        if desk.is_plain() && count.is_multiple_of(TICKS_A_LINE) {
+        if extras.is_plain() && count.is_multiple_of(TICKS_A_LINE) {
             crate::progress!("{numbers}");
         }
         count += 1;
     }
 }
 
-/// Plays an act, with a word before it and where to look after it; or ends it.
-async fn play(desk: &Desk, acts: &mut Acts<'_>, number: u8) {
-    let begins = acts.next(number);
-    if let Some(act) = begins {
-        desk.notice(&format!("[{}] {}", act.number, act.happens));
+/// Plays an act, with a word before it and where to look after it; or ends it. Returns whether that
+/// succeeded; a failure is a notice.
+async fn play(extras: &DemoExtras, acts: &mut Acts<'_>, act: Act) -> bool {
+    let script = acts.begins(act).then(|| act.script());
+    if let Some(script) = script {
+        extras.notice(&format!("[{}] {}", act.number(), script.happens));
     }
-    desk.notice(&acts.play(number).await.text);
-    if let Some(act) = begins {
-        desk.notice(&format!("look at {}", act.look));
+    match acts.play(act).await {
+        Ok(notice) => extras.notice(&notice.text),
+        Err(failure) => {
+            extras.notice(&format!("{}: {failure}", act.script().title));
+            return false;
+        }
     }
+    if let Some(script) = script {
+        extras.notice(&format!("look at {}", script.look));
+    }
+    true
 }
 
 fn print(args: &DemoArgs, summary: &Summary) -> Result<(), Failure> {

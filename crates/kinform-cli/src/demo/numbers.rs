@@ -8,7 +8,6 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use serde::Serialize;
@@ -80,7 +79,7 @@ impl Sampler {
             bytes: stats.iter().map(|stats| stats.heap_bytes).sum(),
             events_per_second: self.recent_rate(),
             relists: stats.iter().map(|stats| stats.relists).sum(),
-            notifications: pipeline.heard.notifications.load(Ordering::Relaxed),
+            notifications: pipeline.notifications(),
             queue_depth: work.depth,
             reconciles: work.reconciles,
             latency_p50_ms,
@@ -125,7 +124,7 @@ impl Sampler {
 impl Summary {
     /// Adds the figures that are known only at the end.
     pub(crate) fn complete(&mut self, pipeline: &Pipeline) {
-        self.pods = pipeline.types[1].1.stats().objects;
+        self.pods = pipeline.informer("pods").stats().objects;
         self.objects = pipeline.objects();
         self.handler_events = pipeline.notifications();
         self.reconciles = pipeline.work().reconciles;

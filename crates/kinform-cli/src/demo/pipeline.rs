@@ -119,7 +119,7 @@ impl Pipeline {
     /// The informer of this title.
     ///
     /// # Panics
-    /// There is none.
+    /// If no informer has this title.
     pub(crate) fn informer(&self, title: &str) -> &Informer<DynamicObject> {
         let found = self.types.iter().find(|(of, _)| *of == title);
         &found.expect("titles are those of `start`").1

@@ -52,8 +52,8 @@ pub(crate) struct Replica {
     pub(crate) workers: usize,
     leadership: Leadership,
     line: Line,
-    /// It may stand: false from its kill to its return.
-    may_stand: watch::Sender<bool>,
+    /// True while it may campaign for the lease: false from its kill to its return.
+    may_campaign: watch::Sender<bool>,
     span: Mutex<Span>,
 }
 
@@ -62,6 +62,8 @@ pub(crate) struct Replica {
 struct Span {
     began: Option<Instant>,
     ended: Option<Instant>,
+    /// Reconciles that had ended before it began.
+    runs_before: u64,
 }
 
 /// The numbers of both controllers.
@@ -101,7 +103,7 @@ impl Replicas {
                 workers: reconciler.workers(),
                 leadership,
                 line,
-                may_stand: watch::Sender::new(true),
+                may_campaign: watch::Sender::new(true),
                 span: Mutex::default(),
             });
             let life = Life {
@@ -165,13 +167,13 @@ impl Replica {
 
     /// Cuts it off from the server, and drops its work.
     pub(crate) fn kill(&self) {
-        self.may_stand.send_replace(false);
+        self.may_campaign.send_replace(false);
         self.line.cut();
     }
 
-    /// Lets it stand again, once its term is over: it does not go on with that.
+    /// Lets it campaign again; it does so once the term in which it was killed is over.
     pub(crate) fn revive(&self) {
-        self.may_stand.send_replace(true);
+        self.may_campaign.send_replace(true);
     }
 
     /// Returns whether it is cut off.
@@ -179,18 +181,23 @@ impl Replica {
         self.line.is_cut()
     }
 
-    /// Waits until it may stand.
+    /// Waits until it may campaign.
     async fn revived(&self) {
-        let mut may_stand = self.may_stand.subscribe();
+        let mut may_campaign = self.may_campaign.subscribe();
         // The sender is in `self`.
-        let _ = may_stand.wait_for(|may| *may).await.map(drop);
+        let _ = may_campaign.wait_for(|may| *may).await.map(drop);
     }
 
-    /// The time between the end of the work of `former` and the begin of its own, if that was later.
-    pub(crate) fn began_after(&self, former: &Self) -> Option<Duration> {
-        self.span()
-            .began?
-            .checked_duration_since(former.span().ended?)
+    /// The start of the work of its term, once a reconcile of that term has ended.
+    pub(crate) fn began(&self) -> Option<Instant> {
+        let span = self.span();
+        let runs = self.metrics.snapshot().reconciles();
+        span.began.filter(|_| runs > span.runs_before)
+    }
+
+    /// The end of the work of its last term; `None` while it works, and before its first term.
+    pub(crate) fn ended(&self) -> Option<Instant> {
+        self.span().ended
     }
 
     /// A key that both replicas reconciled at the same time.
@@ -244,7 +251,7 @@ impl Life {
         ended
     }
 
-    /// Stands for the lease again and again, and works in each term.
+    /// Campaigns for the lease again and again, and works in each term.
     async fn terms(&self) -> Result<(), Failure> {
         let leadership = &self.replica.leadership;
         loop {
@@ -279,6 +286,8 @@ impl Life {
                 () = self.stop.cancelled() => break,
                 () = over => {}
             }
+            // Before the next term can begin: its leader is never seen with the times of this one.
+            self.replica.note(|span| *span = Span::default());
             self.replica.line.mend();
             leadership.idle();
         }
@@ -298,10 +307,12 @@ impl Life {
                 _ = tokio::time::timeout(CATCH_UP, self.reconciler.catch_up(None)) => {}
             }
         }
+        let runs_before = self.replica.metrics.snapshot().reconciles();
         self.replica.note(|span| {
             *span = Span {
                 began: Some(Instant::now()),
                 ended: None,
+                runs_before,
             };
         });
         let ended = self.reconciler.lead(&self.stop, lost).await;

@@ -6,6 +6,7 @@
 //!
 //! Seeding goes straight into the server's storage; foos are created over HTTP as by any client.
 
+use std::fmt::{Debug, Display};
 use std::path::PathBuf;
 
 use bytes::Bytes;
@@ -15,6 +16,8 @@ use kube_client::api::PostParams;
 use kube_client::config::Kubeconfig;
 use kube_client::{Api, Client};
 use sample_controller::{Foo, FooSpec, install_definition};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::churn::Targets;
 use crate::exit::Failure;
@@ -66,10 +69,9 @@ impl Stage {
             pods,
         });
         let client = client_of(&server).await?;
-        let refused = |error: kube_client::Error| {
-            Failure::new(format!("the demo's own server refused: {error}"))
-        };
-        install_definition(client.clone()).await.map_err(refused)?;
+        install_definition(client.clone())
+            .await
+            .map_err(Self::refused)?;
         let api = Api::<Foo>::namespaced(client.clone(), "default");
         let mut foos = Vec::new();
         for number in 0..FOOS {
@@ -80,7 +82,7 @@ impl Stage {
             };
             api.create(&PostParams::default(), &Foo::new(&name, spec))
                 .await
-                .map_err(refused)?;
+                .map_err(Self::refused)?;
             foos.push(("default".to_owned(), name));
         }
         let kubeconfig = KubeconfigFile::write(&server)?;
@@ -129,14 +131,33 @@ impl Stage {
         let reply = self.server.service().call(change).await;
         if !reply.status().is_success() {
             let body = reply.into_body().collect().await.unwrap_or_default();
-            return Err(Failure::new(format!(
-                "the demo's own server refused: {}",
-                String::from_utf8_lossy(&body)
-            )));
+            return Err(Self::refused(String::from_utf8_lossy(&body)));
         }
         self.server.expire_history();
         self.server.cut_watches();
         Ok(())
+    }
+
+    /// The failure of a request that the demo's own server refused.
+    pub(crate) fn refused(reason: impl Display) -> Failure {
+        Failure::new(format!("the demo's own server refused: {reason}"))
+    }
+}
+
+/// Creates an object, unless it is there.
+///
+/// # Errors
+/// The server refused it for another reason.
+///
+/// # Cancel safety
+/// The object may be there or not.
+pub(crate) async fn ensure<K>(api: &Api<K>, object: &K) -> Result<(), Failure>
+where
+    K: Clone + Debug + DeserializeOwned + Serialize,
+{
+    match api.create(&PostParams::default(), object).await {
+        Err(kube_client::Error::Api(status)) if status.code == 409 => Ok(()),
+        created => created.map(drop).map_err(Stage::refused),
     }
 }
 

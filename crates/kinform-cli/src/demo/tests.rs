@@ -6,12 +6,14 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use kube_client::Api;
+use kube_client::api::PostParams;
+use serde_json::{Value, json};
 
-use super::acts::{Acts, CUT, EXPIRE, LEADER, Notice, SLOW_HANDLER};
+use super::acts::{Act, Acts, Notice};
 use super::program::Program;
+use crate::attach::Attach;
 
 /// The time until a fact is in the JSON.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -24,47 +26,34 @@ struct Playing<'a> {
 }
 
 impl Playing<'_> {
-    async fn play(&mut self, number: u8) -> Notice {
+    async fn play(&mut self, act: Act) -> Notice {
         self.told.clear();
-        self.acts.play(number).await
+        self.acts.play(act).await.unwrap()
     }
 
     async fn tell(&mut self) {
-        self.told.extend(self.acts.tell().await);
+        self.told.extend(self.acts.tell().await.unwrap());
     }
 
     /// Waits until the effect of an act was told; returns its line.
-    async fn told(&mut self, number: u8) -> String {
+    async fn told(&mut self, act: Act) -> String {
         let deadline = Instant::now() + DEADLINE;
         loop {
             self.tell().await;
-            if let Some(notice) = self.told.iter().find(|notice| notice.number == number) {
-                assert!(self.acts.is_shown(number));
+            if let Some(notice) = self.told.iter().find(|notice| notice.act == act) {
+                assert!(self.acts.is_shown(act));
                 return notice.text.clone();
             }
-            assert!(Instant::now() < deadline, "act {number} shows nothing");
+            assert!(Instant::now() < deadline, "{act:?} shows nothing");
             tokio::time::sleep(PAUSE).await;
         }
     }
 }
 
 /// A view of the inspector.
-async fn view(program: &Program, view: &str) -> Value {
-    let (address, token) = program.url().split_once("#token=").unwrap();
-    let address = address.strip_prefix("http://").unwrap();
-    let (host, path) = address.split_once('/').unwrap();
-    let mut stream = TcpStream::connect(host).await.unwrap();
-    let request = format!(
-        "GET /{path}v1/{view} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
-    );
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut reply = String::new();
-    stream.read_to_string(&mut reply).await.unwrap();
-    let (head, body) = reply.split_once("\r\n\r\n").unwrap();
-    assert!(head.starts_with("HTTP/1.1 200"), "{reply}");
-    let from = body.find('{').unwrap();
-    let to = body.rfind('}').unwrap();
-    serde_json::from_str(&body[from..=to]).unwrap()
+async fn view(program: &Program, name: &str) -> Value {
+    let attach = Attach::parse(program.url()).unwrap();
+    attach.view(name, &[]).await.unwrap()
 }
 
 /// Waits until a view has the fact; returns it. Acts go on meanwhile.
@@ -151,34 +140,51 @@ act! {
     async fn a_cut_reopens_watches_and_lists_nothing(program, acts) {
         let lists = |json: &Value| cache(json, "pods")["lists"].as_u64();
         let before = lists(&view(&program, "caches").await);
-        let notice = acts.play(CUT).await;
+        let notice = acts.play(Act::Cut).await;
         assert!(notice.text.contains("every watch was cut"), "{notice}");
         let after = until(&program, &mut acts, "caches", |json| {
             let pods = cache(json, "pods");
             (pods["reopens"].as_u64()? > 0).then(|| lists(json))
         });
         assert_eq!(after.await, before);
-        let line = acts.told(CUT).await;
+        let line = acts.told(Act::Cut).await;
         assert!(line.contains("went on") && line.ends_with("0 lists were made"), "{line}");
     }
 }
 
 act! {
     async fn an_expired_history_is_a_relist_with_its_reason(program, acts) {
-        acts.play(EXPIRE).await;
+        acts.play(Act::Expire).await;
         until(&program, &mut acts, "caches", |json| {
             let caches = json["caches"].as_array().unwrap();
             caches.iter().find_map(|cache| cache["relist_reasons"]["expired"].as_u64())
         })
         .await;
-        let line = acts.told(EXPIRE).await;
+        let line = acts.told(Act::Expire).await;
         assert!(line.contains("nodes") && line.contains("listed again"), "{line}");
     }
 }
 
 act! {
+    async fn a_cut_before_the_history_expires_is_not_told_with_its_lists(program, acts) {
+        acts.acts.play(Act::Cut).await.unwrap();
+        acts.acts.play(Act::Expire).await.unwrap();
+        // The first look at the effects comes after both acts.
+        wait(&program, "caches", async || {}, |json| {
+            let caches = json["caches"].as_array().unwrap();
+            caches.iter().find_map(|cache| cache["relist_reasons"]["expired"].as_u64())
+        })
+        .await;
+        let line = acts.told(Act::Expire).await;
+        assert!(line.contains("listed again"), "{line}");
+        let line = acts.told(Act::Cut).await;
+        assert!(line.ends_with("0 lists were made"), "{line}");
+    }
+}
+
+act! {
     async fn a_slow_handler_lags_alone_and_goes_away(program, acts) {
-        acts.play(SLOW_HANDLER).await;
+        acts.play(Act::SlowHandler).await;
         let lag = |json: &Value, name: &str| {
             let handlers = cache(json, "pods")["handlers"].as_array().unwrap().clone();
             let is_it = |handler: &&Value| handler["name"] == name;
@@ -189,14 +195,14 @@ act! {
             (slow > 20 && demo < slow / 2).then_some(())
         })
         .await;
-        acts.told(SLOW_HANDLER).await;
+        acts.told(Act::SlowHandler).await;
         // The act would end after 20 s: nobody asks it to.
         wait(&program, "problems", async || {}, |json| {
             problem(json, "handler-behind", &["act-slow-handler"])
         })
         .await;
         // A second call ends it.
-        acts.play(SLOW_HANDLER).await;
+        acts.play(Act::SlowHandler).await;
         until(&program, &mut acts, "caches", |json| {
             lag(json, "act-slow-handler").is_none().then_some(())
         })
@@ -206,13 +212,13 @@ act! {
 
 act! {
     async fn a_poisoned_object_is_quarantined_with_its_path_and_mended(program, acts) {
-        acts.play(4).await;
+        acts.play(Act::Poison).await;
         let found = until(&program, &mut acts, "problems", |json| {
             problem(json, "quarantined", &["metadata.uid"])
         })
         .await;
         assert_eq!(found["name"], "act-poisoned");
-        acts.play(4).await;
+        acts.play(Act::Poison).await;
         until(&program, &mut acts, "caches", |json| {
             (cache(json, "foos.samplecontroller.k8s.io")["quarantined"] == 0).then_some(())
         })
@@ -223,7 +229,7 @@ act! {
 act! {
     async fn a_hot_loop_is_named_with_field_and_manager_each_time(program, acts) {
         for object in ["act-hot-loop-1", "act-hot-loop-2"] {
-            acts.play(5).await;
+            acts.play(Act::HotLoop).await;
             until(&program, &mut acts, "problems", |json| {
                 let found = problem(
                     json,
@@ -235,8 +241,8 @@ act! {
                 problems.iter().any(of).then_some(found)
             })
             .await;
-            acts.told(5).await;
-            acts.play(5).await;
+            acts.told(Act::HotLoop).await;
+            acts.play(Act::HotLoop).await;
         }
         until(&program, &mut acts, "queues", |json| {
             let runs = queue(json, "act-hot-loop")["runs"]["total"].as_u64();
@@ -248,7 +254,7 @@ act! {
 
 act! {
     async fn a_fight_is_named_with_field_and_both_managers(program, acts) {
-        acts.play(6).await;
+        acts.play(Act::Fight).await;
         let words = ["spec.replicas", "act-fight", "autoscaler"];
         until(&program, &mut acts, "problems", |json| problem(json, "fight", &words)).await;
     }
@@ -256,7 +262,7 @@ act! {
 
 act! {
     async fn without_the_webhook_reconciles_fail_and_with_it_they_pass(program, acts) {
-        let notice = acts.play(7).await;
+        let notice = acts.play(Act::Webhook).await;
         assert!(notice.text.contains("was stopped"), "{notice}");
         let failing = |json: &Value| {
             let queues = json["queues"].as_array().unwrap();
@@ -265,9 +271,9 @@ act! {
         };
         until(&program, &mut acts, "queues", failing).await;
         until(&program, &mut acts, "problems", |json| problem(json, "failing", &["in a row"])).await;
-        let line = acts.told(7).await;
+        let line = acts.told(Act::Webhook).await;
         assert!(line.contains("failed calling webhook"), "{line}");
-        let notice = acts.play(7).await;
+        let notice = acts.play(Act::Webhook).await;
         assert!(notice.text.contains("is back"), "{notice}");
         until(&program, &mut acts, "problems", |json| {
             problem(json, "failing", &[]).is_none().then_some(())
@@ -277,7 +283,42 @@ act! {
 }
 
 act! {
-    async fn a_killed_leader_is_followed_and_no_key_is_in_both_hands(program, acts) {
+    async fn a_webhook_whose_act_fails_is_removed(program, acts) {
+        let client = (*program.stage.client).clone();
+        let configurations = Api::<ValidatingWebhookConfiguration>::all(client);
+        // Writes pass without the webhook, since this one is called for nothing.
+        let idle = json!({"metadata": {"name": "act-webhook"}, "webhooks": []});
+        let idle = serde_json::from_value(idle).unwrap();
+        configurations.create(&PostParams::default(), &idle).await.unwrap();
+        let failure = acts.acts.play(Act::Webhook).await.unwrap_err();
+        assert!(failure.to_string().contains("passed without the webhook"), "{failure}");
+        assert!(configurations.get_opt("act-webhook").await.unwrap().is_none());
+        // It can be played again.
+        let notice = acts.play(Act::Webhook).await;
+        assert!(notice.text.contains("was stopped"), "{notice}");
+        let started = Instant::now();
+        acts.acts.undo().await;
+        assert!(started.elapsed() < Duration::from_secs(5));
+        assert!(acts.acts.begins(Act::Webhook));
+        assert!(configurations.get_opt("act-webhook").await.unwrap().is_none());
+    }
+}
+
+act! {
+    async fn without_a_leader_the_act_that_kills_it_fails(program, acts) {
+        let replicas = &program.pipeline.replicas;
+        until(&program, &mut acts, "queues", |_| replicas.leader().map(drop)).await;
+        let dead = replicas.leader().unwrap();
+        dead.kill();
+        let failure = acts.acts.play(Act::Leader).await.unwrap_err();
+        assert!(failure.to_string().contains("no replica leads"), "{failure}");
+        assert!(acts.acts.begins(Act::Leader) && !acts.acts.is_shown(Act::Leader));
+        dead.revive();
+    }
+}
+
+act! {
+    async fn a_killed_leader_is_followed_and_no_key_is_reconciled_by_both_at_once(program, acts) {
         let runs = |json: &Value, name: &str| {
             queue(json, &format!("sample-controller-{name}"))["runs"]["total"].as_u64().unwrap()
         };
@@ -288,9 +329,9 @@ act! {
         .await;
         let standby = if leader == "replica-a" { "replica-b" } else { "replica-a" };
         assert_eq!(runs(&view(&program, "queues").await, standby), 0);
-        acts.play(LEADER).await;
-        let line = acts.told(LEADER).await;
-        assert!(line.starts_with(standby) && line.contains("no key was in both hands"), "{line}");
+        acts.play(Act::Leader).await;
+        let line = acts.told(Act::Leader).await;
+        assert!(line.starts_with(standby) && line.contains("no key was reconciled by both"), "{line}");
         until(&program, &mut acts, "queues", |json| (runs(json, standby) > 0).then_some(())).await;
         // The dead one is back, and can be followed in its turn.
         until(&program, &mut acts, "queues", |_| {
@@ -298,17 +339,17 @@ act! {
             replicas.iter().all(|replica| !replica.is_dead()).then_some(())
         })
         .await;
-        acts.play(LEADER).await;
-        let line = acts.told(LEADER).await;
-        assert!(line.starts_with(leader), "{line}");
+        acts.play(Act::Leader).await;
+        let line = acts.told(Act::Leader).await;
+        assert!(line.starts_with(leader) && line.contains("no key was reconciled by both"), "{line}");
         // One that comes back within its term does not go on with it.
         until(&program, &mut acts, "queues", |_| {
             let replicas = &program.pipeline.replicas;
             replicas.all().iter().all(|replica| !replica.is_dead()).then_some(())
         })
         .await;
-        acts.play(LEADER).await;
-        acts.play(LEADER).await;
+        acts.play(Act::Leader).await;
+        acts.play(Act::Leader).await;
         let before = program.pipeline.work().reconciles;
         until(&program, &mut acts, "queues", |_| {
             (program.pipeline.work().reconciles > before).then_some(())

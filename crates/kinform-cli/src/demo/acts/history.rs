@@ -11,17 +11,23 @@ use super::Scene;
 use crate::exit::Failure;
 
 /// The least age of a watch that is cut. An informer takes a watch that ends without an event in its
-/// first second for a sign of a broken server, and lists again: another story.
+/// first second for a sign of a broken server and lists again, which is not the effect of this act.
 const OLD: Duration = Duration::from_millis(1_200);
 /// BOUND: the time until watches are that old.
 const OLD_WITHIN: Duration = Duration::from_secs(3);
 /// The time from one look at them to the next.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The counters before the act that was played last.
+/// The counters of all types.
+type AllMarks = BTreeMap<&'static str, Marks>;
+
+/// The counters before each of the two acts.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    before: BTreeMap<&'static str, Marks>,
+    before_cut: Option<AllMarks>,
+    /// The counters after the cut, if the history expired since: later lists are not its effect.
+    after_cut: Option<AllMarks>,
+    before_expired: Option<AllMarks>,
 }
 
 /// The counters of one type.
@@ -40,18 +46,22 @@ struct Marks {
 impl History {
     /// Cuts every watch.
     pub(super) async fn cut(&mut self, scene: Scene<'_>) -> String {
-        old(scene).await;
-        self.before = marks(scene);
+        self.ready(scene).await;
+        (self.before_cut, self.after_cut) = (Some(marks(scene)), None);
         scene.stage.cut();
         "every watch was cut: informers go on from the version they had reached".to_owned()
     }
 
     /// The effect of the cut, once every informer has gone on.
     pub(super) fn resumed(&self, scene: Scene<'_>) -> Option<String> {
-        let after = self.gone_on(scene)?;
+        let before = self.before_cut.as_ref()?;
+        let after = self.after_cut.clone().unwrap_or_else(|| marks(scene));
+        if !have_gone_on(before, &after) {
+            return None;
+        }
         let since = |of: fn(&Marks) -> u64| -> u64 {
-            let sum = |marks: &BTreeMap<_, Marks>| -> u64 { marks.values().map(of).sum() };
-            sum(&after).saturating_sub(sum(&self.before))
+            let sum = |marks: &AllMarks| -> u64 { marks.values().map(of).sum() };
+            sum(&after).saturating_sub(sum(before))
         };
         Some(format!(
             "{} watches went on where the one before had stopped; {} lists were made",
@@ -62,9 +72,11 @@ impl History {
 
     /// Expires the history.
     pub(super) async fn expire(&mut self, scene: Scene<'_>) -> Result<String, Failure> {
-        old(scene).await;
-        self.before = marks(scene);
+        self.ready(scene).await;
+        let before = marks(scene);
         scene.stage.expire().await?;
+        self.after_cut.get_or_insert_with(|| before.clone());
+        self.before_expired = Some(before);
         Ok(
             "history expired and every watch was cut: informers whose version is gone list again"
                 .to_owned(),
@@ -74,9 +86,12 @@ impl History {
     /// The effect of the expired history, once every informer has gone on: the types that were listed
     /// again because of it.
     pub(super) fn relisted(&self, scene: Scene<'_>) -> Option<String> {
-        let after = self.gone_on(scene)?;
+        let (before, after) = (self.before_expired.as_ref()?, marks(scene));
+        if !have_gone_on(before, &after) {
+            return None;
+        }
         let is_expired = |title: &&str| {
-            let before = self.before.get(title).copied().unwrap_or_default();
+            let before = before.get(title).copied().unwrap_or_default();
             after
                 .get(title)
                 .is_some_and(|marks| marks.expired > before.expired)
@@ -97,18 +112,37 @@ impl History {
         })
     }
 
-    /// The counters now, once every informer watches again.
-    fn gone_on(&self, scene: Scene<'_>) -> Option<BTreeMap<&'static str, Marks>> {
-        let after = marks(scene);
-        let has_gone_on = |(title, now): (&&str, &Marks)| {
-            let before = self.before.get(title).copied().unwrap_or_default();
-            now.is_watching && now.reopens + now.relists > before.reopens + before.relists
+    /// Waits until every watch is `OLD`, for `OLD_WITHIN` at most. Watches that an act of these two has
+    /// cut are not old before they were opened again.
+    async fn ready(&self, scene: Scene<'_>) {
+        let is_ready = || {
+            let stats = scene.pipeline.stats();
+            let mut ages = stats.iter().map(|(_, stats)| stats.watch_age);
+            let is_old = ages.all(|age| age.is_some_and(|age| age >= OLD));
+            let mut before = [&self.before_cut, &self.before_expired]
+                .into_iter()
+                .flatten();
+            is_old && before.all(|before| have_gone_on(before, &marks(scene)))
         };
-        after.iter().all(has_gone_on).then_some(after)
+        let waited = tokio::time::timeout(OLD_WITHIN, async {
+            while !is_ready() {
+                tokio::time::sleep(PAUSE).await;
+            }
+        });
+        // Younger ones are cut as well.
+        let _ = waited.await;
     }
 }
 
-fn marks(scene: Scene<'_>) -> BTreeMap<&'static str, Marks> {
+/// Returns whether every informer watches again.
+fn have_gone_on(before: &AllMarks, after: &AllMarks) -> bool {
+    after.iter().all(|(title, after)| {
+        let before = before.get(title).copied().unwrap_or_default();
+        after.is_watching && after.reopens + after.relists > before.reopens + before.relists
+    })
+}
+
+fn marks(scene: Scene<'_>) -> AllMarks {
     let stats = scene.pipeline.stats().into_iter();
     stats
         .map(|(title, stats)| {
@@ -121,20 +155,4 @@ fn marks(scene: Scene<'_>) -> BTreeMap<&'static str, Marks> {
             (title, marks)
         })
         .collect()
-}
-
-/// Waits until every watch is old, or a while.
-async fn old(scene: Scene<'_>) {
-    let is_old = || {
-        let stats = scene.pipeline.stats();
-        let mut ages = stats.iter().map(|(_, stats)| stats.watch_age);
-        ages.all(|age| age.is_some_and(|age| age >= OLD))
-    };
-    let waited = tokio::time::timeout(OLD_WITHIN, async {
-        while !is_old() {
-            tokio::time::sleep(PAUSE).await;
-        }
-    });
-    // Younger ones are cut as well.
-    let _ = waited.await;
 }

@@ -19,6 +19,7 @@ use tokio::task::JoinHandle;
 use super::Scene;
 use crate::demo::mistakes::{Kind, Mistake, NAMESPACE};
 use crate::demo::pipeline::Pipeline;
+use crate::demo::stage::Stage;
 use crate::exit::Failure;
 
 /// The manager that fights with the controller.
@@ -79,7 +80,7 @@ impl Mistaken {
                 },
             }));
         let created = deployments.create(&PostParams::default(), &object).await;
-        created.map_err(refused)?;
+        created.map_err(Stage::refused)?;
         let mistake = self.mistake(scene.pipeline);
         mistake.start();
         if self.kind == Kind::Fight {
@@ -128,7 +129,7 @@ impl Mistaken {
         if let Some(name) = self.object.take() {
             let deployments = deployments(&scene.stage.client);
             let deleted = deployments.delete(&name, &DeleteParams::default()).await;
-            deleted.map_err(refused)?;
+            deleted.map_err(Stage::refused)?;
         }
         Ok(format!("{} was stopped", mistake.name()))
     }
@@ -160,8 +161,4 @@ async fn insist(deployments: Api<DynamicObject>, name: String) {
 fn deployments(client: &Client) -> Api<DynamicObject> {
     let resource = ApiResource::erase::<Deployment>(&());
     Api::namespaced_with(client.clone(), NAMESPACE, &resource)
-}
-
-fn refused(error: kube_client::Error) -> Failure {
-    Failure::new(format!("the demo's own server refused: {error}"))
 }

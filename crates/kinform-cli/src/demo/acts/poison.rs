@@ -9,12 +9,12 @@
 
 use kinform_apiserver::{Draft, Expect, shelf_name};
 use kube_client::Api;
-use kube_client::api::PostParams;
 use kube_core::Resource;
 use sample_controller::{Foo, FooSpec};
 use serde_json::{Value, json};
 
 use super::Scene;
+use crate::demo::stage::ensure;
 use crate::exit::Failure;
 
 const NAMESPACE: &str = "default";
@@ -32,13 +32,7 @@ impl Poison {
             deployment_name: format!("from-{NAME}"),
             replicas: Some(1),
         };
-        match foos
-            .create(&PostParams::default(), &Foo::new(NAME, spec))
-            .await
-        {
-            Err(kube_client::Error::Api(status)) if status.code == 409 => {}
-            created => drop(created.map_err(|error| Failure::new(error.to_string()))?),
-        }
+        ensure(&foos, &Foo::new(NAME, spec)).await?;
         let uid = change_uid(scene, json!(7))?;
         let uid = uid.as_str().map(str::to_owned);
         self.0 = Some(uid.ok_or_else(|| Failure::new(format!("{NAME} has no uid")))?);
@@ -76,7 +70,7 @@ fn change_uid(scene: Scene<'_>, uid: Value) -> Result<Value, Failure> {
     let member = object.pointer_mut("/metadata/uid").ok_or_else(gone)?;
     let former = std::mem::replace(member, uid);
     let draft = Draft::new(&[], object).ok_or_else(gone)?;
-    // The loser of a race with a client's write is that write.
+    // A client's write between the read and this one is overwritten.
     store
         .put(shelf, draft, Expect::Any)
         .map_err(|_| Failure::new(format!("Foo {key} cannot be stored")))?;

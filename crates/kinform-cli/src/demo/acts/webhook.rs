@@ -8,7 +8,7 @@
 //! The webhook is made when the act is played first: its certificate takes a moment, and the demo
 //! starts without it. It is called for Deployments that the sample controller made, and for no others.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
@@ -18,15 +18,15 @@ use kinform_operator::webhook::{
     AdmissionRequest, Certificates, Error as WebhookError, Managed, Verdict, Webhooks,
     validate_path,
 };
-use kube_client::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube_client::api::{DeleteParams, Patch, PatchParams};
 use kube_client::{Api, Client};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::Scene;
+use crate::demo::stage::ensure;
 use crate::exit::Failure;
 
 const NAMESPACE: &str = "default";
@@ -54,19 +54,9 @@ pub(super) struct KilledWebhook {
 
 #[derive(Debug)]
 struct Made {
-    webhooks: HookSet,
+    webhooks: Webhooks,
     certificates: Certificates,
-    address: String,
-}
-
-/// Without the functions, which have no `Debug`.
-#[derive(Clone)]
-struct HookSet(Webhooks);
-
-impl std::fmt::Debug for HookSet {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("HookSet")
-    }
+    address: SocketAddr,
 }
 
 #[derive(Debug)]
@@ -76,12 +66,25 @@ struct Serving {
 }
 
 impl KilledWebhook {
-    /// Serves the webhook, shows that it lets a write pass, and stops it.
+    /// Serves the webhook, shows that it lets a write pass, and stops it. After a failure it is
+    /// removed.
     pub(super) async fn play(&mut self, scene: Scene<'_>) -> Result<String, Failure> {
-        let client: &Client = &scene.stage.client;
-        if self.made.is_none() {
-            self.made = Some(make(client).await?);
+        let played = self.serve_and_stop(scene).await;
+        if played.is_err() {
+            self.remove(scene).await;
         }
+        played
+    }
+
+    async fn serve_and_stop(&mut self, scene: Scene<'_>) -> Result<String, Failure> {
+        let client: &Client = &scene.stage.client;
+        let made = match self.made.take() {
+            Some(made) => made,
+            None => make(client).await?,
+        };
+        // Noted before the configuration is there, so that `remove` finds it after a cancellation.
+        let made = self.made.insert(made);
+        configure(client, made.address).await?;
         self.serve(client).await?;
         self.stop().await?;
         let failures = scene.pipeline.work().failed;
@@ -114,6 +117,7 @@ impl KilledWebhook {
 
     /// Removes its configuration, so that nobody calls it, and stops it.
     pub(super) async fn remove(&mut self, scene: Scene<'_>) {
+        self.refusal = None;
         if self.made.take().is_none() {
             return;
         }
@@ -135,10 +139,10 @@ impl KilledWebhook {
         };
         if self.serving.is_none() {
             let (webhooks, certificates) = (made.webhooks.clone(), made.certificates.clone());
-            let (address, stop) = (made.address.clone(), CancellationToken::new());
+            let (address, stop) = (made.address.to_string(), CancellationToken::new());
             let end = stop.clone();
             let task =
-                tokio::spawn(async move { webhooks.0.serve(&address, &certificates, end).await });
+                tokio::spawn(async move { webhooks.serve(&address, &certificates, end).await });
             self.serving = Some(Serving { stop, task });
         }
         let passes = async {
@@ -177,7 +181,7 @@ impl KilledWebhook {
     }
 }
 
-/// Makes Service, certificate and configuration of the webhook.
+/// Makes Service and certificate of the webhook.
 async fn make(client: &Client) -> Result<Made, Failure> {
     // An error means that one was chosen before.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -189,7 +193,19 @@ async fn make(client: &Client) -> Result<Made, Failure> {
         "metadata": {"name": NAME},
         "spec": {"type": "ExternalName", "externalName": "localhost"},
     });
-    create::<Service>(Api::namespaced(client.clone(), NAMESPACE), service).await?;
+    let services = Api::<Service>::namespaced(client.clone(), NAMESPACE);
+    ensure(&services, &object(service)?).await?;
+    let managed = Managed::new(NAMESPACE, NAME, NAME).validating(NAME);
+    let unusable = |error: WebhookError| Failure::new(format!("{NAME}: {error}"));
+    Ok(Made {
+        webhooks: Webhooks::new().validate(validate).map_err(unusable)?,
+        certificates: Certificates::managed(managed, client.clone()),
+        address,
+    })
+}
+
+/// Makes the configuration of the webhook at `address`, unless it is there.
+async fn configure(client: &Client, address: SocketAddr) -> Result<(), Failure> {
     let configuration = json!({
         "metadata": {"name": NAME},
         "webhooks": [{
@@ -210,14 +226,7 @@ async fn make(client: &Client) -> Result<Made, Failure> {
         }],
     });
     let configurations = Api::<ValidatingWebhookConfiguration>::all(client.clone());
-    create(configurations, configuration).await?;
-    let managed = Managed::new(NAMESPACE, NAME, NAME).validating(NAME);
-    let unusable = |error: WebhookError| Failure::new(format!("{NAME}: {error}"));
-    Ok(Made {
-        webhooks: HookSet(Webhooks::new().validate(validate).map_err(unusable)?),
-        certificates: Certificates::managed(managed, client.clone()),
-        address: address.to_string(),
-    })
+    ensure(&configurations, &object(configuration)?).await
 }
 
 /// Allows everything but more replicas than the demo ever asks for.
@@ -229,15 +238,6 @@ async fn validate(request: AdmissionRequest<Deployment>) -> Result<Verdict, Webh
     })
 }
 
-async fn create<K>(api: Api<K>, object: Value) -> Result<(), Failure>
-where
-    K: Clone + DeserializeOwned + Serialize + std::fmt::Debug,
-{
-    let object: K =
-        serde_json::from_value(object).map_err(|error| Failure::new(error.to_string()))?;
-    match api.create(&PostParams::default(), &object).await {
-        Err(kube_client::Error::Api(status)) if status.code == 409 => Ok(()),
-        Err(error) => Err(Failure::new(format!("{NAME}: {error}"))),
-        Ok(_) => Ok(()),
-    }
+fn object<K: DeserializeOwned>(json: Value) -> Result<K, Failure> {
+    serde_json::from_value(json).map_err(|error| Failure::new(format!("{NAME}: {error}")))
 }

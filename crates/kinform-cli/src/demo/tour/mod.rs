@@ -1,7 +1,7 @@
 //! `kinform demo tour`: the pipeline step by step, for newcomers.
 //!
 //! ```text
-//! step → (act) → its fact, polled until it is true → paragraph → Enter, q, or --yes → next step
+//! step → (act) → its fact, polled until it is true → paragraph → answer, or --yes → next step
 //! ```
 //!
 //! Nothing is said before it is true: a fact that does not come within 15 s is a failure with exit
@@ -98,17 +98,17 @@ impl Guide<'_, '_> {
     /// The text of a step, once it is true.
     async fn seen(&mut self, step: &Step) -> Result<String, Failure> {
         let before = Before::take(self.program);
-        if let Some(number) = step.act {
+        if let Some(act) = step.act {
             self.say(&paragraph(step.intro))?;
-            self.acts.play(number).await;
+            self.acts.play(act).await?;
         }
         let deadline = Instant::now() + TRUE_WITHIN;
         let mut told = None;
         loop {
-            let notices = self.acts.tell().await;
+            let notices = self.acts.tell().await?;
             let of_act = notices
                 .into_iter()
-                .find(|notice| Some(notice.number) == step.act);
+                .find(|notice| Some(notice.act) == step.act);
             told = told.or(of_act.map(|notice| notice.text));
             let look = Look {
                 program: self.program,
@@ -130,8 +130,10 @@ impl Guide<'_, '_> {
         if self.lines.is_none() {
             return Ok(Answer::Next);
         }
-        let next = if is_last { "ends" } else { "goes on" };
-        self.say(&format!("\n[Enter] {next}  [q] ends\n"))?;
+        self.say(match is_last {
+            true => "\n[Enter] ends\n",
+            false => "\n[Enter] goes on  [q, Enter] ends\n",
+        })?;
         let Some(lines) = &mut self.lines else {
             return Ok(Answer::Next);
         };
@@ -144,7 +146,7 @@ impl Guide<'_, '_> {
                     _ => Answer::End(Ending::Done),
                 }),
                 () = tokio::time::sleep(TICK) => {
-                    self.acts.tell().await;
+                    self.acts.tell().await?;
                 }
             }
         }

@@ -11,7 +11,7 @@ use kinform::ObjectKey;
 use kube_core::ResourceExt as _;
 use sample_controller::Foo;
 
-use crate::demo::acts::{CUT, EXPIRE, LEADER, SLOW_HANDLER};
+use crate::demo::acts::Act;
 use crate::demo::program::Program;
 
 /// Reads of the cache that are timed.
@@ -22,7 +22,7 @@ const READS: u32 = 1_000;
 pub(super) struct Step {
     pub(super) title: &'static str,
     /// The act of the step, if it has one, and what is said before it.
-    pub(super) act: Option<u8>,
+    pub(super) act: Option<Act>,
     pub(super) intro: &'static str,
     /// The claim, for the failure.
     pub(super) claim: &'static str,
@@ -67,7 +67,7 @@ pub(super) static STEPS: [Step; 11] = [
     ),
     Step {
         title: "when connections break",
-        act: Some(CUT),
+        act: Some(Act::Cut),
         intro: "Connections break, and not only at the end of a message. The demo now cuts every \
                 watch in the middle.",
         claim: "watches went on without a list",
@@ -75,7 +75,7 @@ pub(super) static STEPS: [Step; 11] = [
     },
     Step {
         title: "when history is gone",
-        act: Some(EXPIRE),
+        act: Some(Act::Expire),
         intro: "A server keeps its history for some minutes only. The demo now lets all of it \
                 expire, and cuts every watch once more.",
         claim: "an informer listed again, because its version had expired",
@@ -83,7 +83,7 @@ pub(super) static STEPS: [Step; 11] = [
     },
     Step {
         title: "when a handler is slow",
-        act: Some(SLOW_HANDLER),
+        act: Some(Act::SlowHandler),
         intro: "Now one more handler hears the changes of pods, and takes 50 ms for each. That is \
                 slower than they come.",
         claim: "the slow handler lags, and the others do not",
@@ -91,10 +91,10 @@ pub(super) static STEPS: [Step; 11] = [
     },
     Step {
         title: "when the leader dies",
-        act: Some(LEADER),
+        act: Some(Act::Leader),
         intro: "Two replicas of the controller run here: one works, the other waits for its lease. \
                 The demo now cuts the leader off, as if its node had died.",
-        claim: "the other replica leads, and no key was in both hands",
+        claim: "the other replica leads, and no key was reconciled by both at once",
         fact: succeeded,
     },
 ];

@@ -1,7 +1,7 @@
-//! The desk between the demo's acts and the place where it is watched.
+//! The demo's additions to the screen: notices of acts, and acts that keys chose.
 //!
 //! ```text
-//! acts ─notice─▶ Desk ─▶ foot of the screen | a line on stderr      key of the screen ─▶ Desk ─▶ act
+//! acts ─notice─▶ DemoExtras ─▶ foot of the screen | a line on stderr      key of the screen ─▶ act
 //! ```
 //!
 //! BOUND: notices that are kept, and keys that wait.
@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::acts::Acts;
+use super::acts::Act;
 use crate::top::Extras;
 
 /// BOUND: notices kept for the screen.
@@ -19,9 +19,9 @@ const NOTICES: usize = 6;
 /// BOUND: acts chosen by keys that wait for the one before.
 const CHOSEN: usize = 8;
 
-/// A desk. Clones are the same one.
+/// The additions. Clones are the same ones.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Desk {
+pub(crate) struct DemoExtras {
     board: Arc<Mutex<Board>>,
     /// Notices are printed as lines.
     is_plain: bool,
@@ -30,11 +30,11 @@ pub(crate) struct Desk {
 #[derive(Debug, Default)]
 struct Board {
     notices: VecDeque<String>,
-    chosen: VecDeque<u8>,
+    chosen: VecDeque<Act>,
 }
 
-impl Desk {
-    /// A desk whose notices are lines on stderr.
+impl DemoExtras {
+    /// Additions whose notices are lines on stderr.
     pub(crate) fn plain() -> Self {
         Self {
             is_plain: true,
@@ -61,7 +61,7 @@ impl Desk {
     }
 
     /// The act that a key has chosen, the first of those that wait.
-    pub(crate) fn chosen(&self) -> Option<u8> {
+    pub(crate) fn chosen(&self) -> Option<Act> {
         self.board().chosen.pop_front()
     }
 
@@ -70,17 +70,14 @@ impl Desk {
     }
 }
 
-impl Extras for Desk {
+impl Extras for DemoExtras {
     fn things(&self) -> Vec<String> {
-        let acts = Acts::list().iter();
-        acts.map(|act| act.title.to_owned()).collect()
+        let acts = Act::ALL.iter();
+        acts.map(|act| act.script().title.to_owned()).collect()
     }
 
     fn choose(&mut self, number: usize) {
-        let known = Acts::list().iter().map(|act| act.number);
-        let act = known
-            .into_iter()
-            .find(|known| usize::from(*known) == number);
+        let act = u8::try_from(number).ok().and_then(Act::of_number);
         let mut board = self.board();
         if board.chosen.len() < CHOSEN {
             board.chosen.extend(act);
@@ -98,17 +95,17 @@ mod tests {
 
     #[test]
     fn the_last_notices_are_shown_and_keys_choose_known_acts_in_order() {
-        let desk = Desk::default();
-        (0..9).for_each(|number| desk.notice(&format!("n{number}")));
-        assert_eq!(desk.notices(), ["n3", "n4", "n5", "n6", "n7", "n8"]);
-        let mut screen = desk.clone();
-        assert_eq!(screen.things().len(), 8);
-        [3, 0, 9, 1]
-            .into_iter()
-            .for_each(|number| screen.choose(number));
+        let extras = DemoExtras::default();
+        (0..9).for_each(|number| extras.notice(&format!("n{number}")));
+        assert_eq!(extras.notices(), ["n3", "n4", "n5", "n6", "n7", "n8"]);
+        let mut screen = extras.clone();
+        assert_eq!(screen.things().len(), Act::ALL.len());
+        for number in [3, 0, 9, 259, 1] {
+            screen.choose(number);
+        }
         assert_eq!(
-            [desk.chosen(), desk.chosen(), desk.chosen()],
-            [Some(3), Some(1), None]
+            [extras.chosen(), extras.chosen(), extras.chosen()],
+            [Some(Act::SlowHandler), Some(Act::Cut), None]
         );
     }
 }
