@@ -15,10 +15,11 @@ use std::time::Duration;
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 
-use kinform::DiskCache;
+use kinform::{DiskCache, Shards};
 
 use crate::leader::LeaseOptions;
 use crate::settings::{CertificateFiles, Fencing, LeaseSettings, MetricsAccess, Settings};
+use crate::sharding::ShardSettings;
 
 /// The flags of an operator, to be flattened into those of a program.
 #[derive(Args, Clone, Debug)]
@@ -90,6 +91,12 @@ pub struct Flags {
     /// context.
     #[arg(long, value_name = "NAMESPACE")]
     pub leader_elect_resource_namespace: Option<String>,
+    /// Divides the keys into this number of shards, which all replicas share: each works on its part.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=16_384))]
+    pub shards: Option<u32>,
+    /// The field by which keys are divided.
+    #[arg(long, value_name = "FIELD", default_value = "namespace")]
+    pub shard_by: ShardBy,
     /// Namespace to work in; may be given several times. All of them by default.
     #[arg(long, value_name = "NAMESPACE")]
     pub namespace: Vec<String>,
@@ -124,6 +131,15 @@ pub struct Flags {
 /// BOUND: the margin and the request timeout of a lease, which have no flags.
 const MIN_MARGIN: Duration = Duration::from_millis(500);
 const MAX_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The field by which keys are divided into shards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ShardBy {
+    /// The namespace: an object and those that it owns are in one shard.
+    Namespace,
+    /// The uid of the object.
+    Uid,
+}
 
 /// The form of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -175,7 +191,26 @@ impl From<&Flags> for Settings {
                 ..LeaseSettings::default()
             }
         };
+        let shards = flags.shards.and_then(|count| match flags.shard_by {
+            ShardBy::Namespace => Shards::by_namespace(count),
+            ShardBy::Uid => Shards::by_uid(count),
+        });
+        let sharding = shards.map(|shards| {
+            let LeaseSettings {
+                name,
+                namespace,
+                options,
+                ..
+            } = lease();
+            ShardSettings {
+                shards,
+                name,
+                namespace,
+                options,
+            }
+        });
         let mut settings = Self {
+            sharding,
             metrics_address: address(&flags.metrics_bind_address),
             metrics_access: if flags.metrics_secure {
                 MetricsAccess::Reviewed

@@ -22,6 +22,7 @@ mod operator;
 mod probes;
 mod serve;
 mod settings;
+mod sharding;
 mod signals;
 mod sync;
 #[cfg(feature = "metrics")]
@@ -33,11 +34,12 @@ pub mod webhook;
 pub use crate::entry::main;
 pub use crate::error::Error;
 #[cfg(feature = "clap")]
-pub use crate::flags::{Flags, LogFormat};
+pub use crate::flags::{Flags, LogFormat, ShardBy};
 #[cfg(feature = "inspect")]
 pub use crate::inspect::Inspector;
 pub use crate::operator::{Addresses, Operator, OperatorBuilder, Part, When};
 pub use crate::settings::{
     CertificateFiles, Fencing, LeaseSettings, MetricsAccess, OnLoss, Settings,
 };
+pub use crate::sharding::ShardSettings;
 pub use kinform;

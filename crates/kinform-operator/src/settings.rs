@@ -14,6 +14,7 @@ use kinform::source::ConfigOverrides;
 
 use crate::candidate::LeaseCandidate;
 use crate::leader::LeaseOptions;
+use crate::sharding::ShardSettings;
 
 /// The port of the webhooks, as upstream's.
 const WEBHOOK_ADDRESS: &str = ":9443";
@@ -50,6 +51,8 @@ pub struct Settings {
     pub webhook_drain: Duration,
     /// The lease that this replica stands for; `None` if it always leads.
     pub leader_election: Option<LeaseSettings>,
+    /// The division of the work of sharded controllers among replicas; `None` if there is none.
+    pub sharding: Option<ShardSettings>,
     /// The namespaces of the informers; all if it is empty.
     pub namespaces: Vec<String>,
     /// The place in which caches are kept for the next start; `None` if they are not.
@@ -146,6 +149,7 @@ impl Default for Settings {
             webhook_certificate: None,
             webhook_drain: WEBHOOK_DRAIN,
             leader_election: None,
+            sharding: None,
             namespaces: Vec::new(),
             disk_cache: None,
             request_rate: RATE,

@@ -23,6 +23,18 @@ pub(super) fn default_identity(random: &Env) -> String {
     format!("{}_{:016x}", host(), random.seed())
 }
 
+/// BOUND: characters of the host's name in a member's identity, which is a part of a lease's name.
+const MAX_HOST_CHARS: usize = 63;
+
+/// The identity of a member of a group, which is a part of the name of its lease.
+pub(crate) fn member_id(random: &Env) -> String {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let host = host().to_ascii_lowercase();
+    let host = host.chars().map(|c| if is_plain(c) { c } else { '-' });
+    let host: String = host.take(MAX_HOST_CHARS).collect();
+    format!("{}-{:016x}", host.trim_matches('-'), random.seed())
+}
+
 #[cfg(unix)]
 fn host() -> String {
     let name = nix::unistd::gethostname();
@@ -98,6 +110,11 @@ mod tests {
         let (a, b) = (Env::seeded(1), Env::seeded(2));
         let (a, b) = (default_identity(&a), default_identity(&b));
         assert_ne!(a, b);
+        let member = member_id(&Env::seeded(1));
+        assert_eq!(
+            kinform_api::names::dns_subdomain_errors(&format!("m-{member}")),
+            [""; 0]
+        );
         let (host_part, random) = a.rsplit_once('_').unwrap();
         assert_eq!(host_part, host());
         assert_eq!(random.len(), 16);

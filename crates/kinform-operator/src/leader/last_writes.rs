@@ -20,7 +20,7 @@ use kinform_core::election::Record;
 use serde::{Deserialize, Serialize};
 
 /// The name of the annotation.
-pub(super) const ANNOTATION: &str = "kinform.dev/last-writes";
+pub(crate) const ANNOTATION: &str = "kinform.dev/last-writes";
 
 /// BOUND: resources in an annotation; with more, the successor asks for each.
 const MAX_RESOURCES: usize = 32;
@@ -89,6 +89,16 @@ pub(super) fn inherited(record: &Record, annotation: Option<&str>) -> Inherited 
         last.add(&GroupResource::new(group, resource), version.as_ref());
     }
     Inherited::Told(last)
+}
+
+/// The annotation of a lease that is written by this crate alone, and replaced as a whole.
+pub(crate) fn told(last: &LastWrites) -> String {
+    annotation(last, 0, "")
+}
+
+/// The last writes of the owner before, by the annotation of a lease without one.
+pub(crate) fn left(annotation: Option<&str>) -> Inherited {
+    inherited(&Record::default(), annotation)
 }
 
 #[cfg(test)]

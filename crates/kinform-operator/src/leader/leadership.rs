@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use kinform::controller::LastWrites;
 use kinform_core::election::{EndReason, Term};
+use kinform_core::time::Instant;
 use tokio::sync::watch;
 
 use super::guard::Guard;
@@ -74,20 +75,45 @@ impl Leadership {
     ///
     /// Upstream: `OnStartedLeading`.
     pub async fn won(&self) -> Result<Term, Error> {
-        let shared = &self.0.shared;
-        shared.won().await.map_err(|ended| {
-            let lease = &shared.lease;
-            match ended {
-                Ended::Stopped => Error::new(
-                    ErrorKind::Stopped,
-                    format!("the election for lease {lease} was stopped"),
-                ),
-                Ended::Broken => Error::new(
-                    ErrorKind::LeaseLost,
-                    format!("the election for lease {lease} broke: its thread or runtime ended"),
-                ),
-            }
-        })
+        self.0.shared.won().await.map_err(|ended| self.over(&ended))
+    }
+
+    fn over(&self, ended: &Ended) -> Error {
+        let lease = &self.0.shared.lease;
+        match ended {
+            Ended::Stopped => Error::new(
+                ErrorKind::Stopped,
+                format!("the election for lease {lease} was stopped"),
+            ),
+            Ended::Broken => Error::new(
+                ErrorKind::LeaseLost,
+                format!("the election for lease {lease} broke: its thread or runtime ended"),
+            ),
+        }
+    }
+
+    /// Waits until the running term is another one than `known`, has another end, or is over.
+    ///
+    /// # Errors
+    /// As of [`won`](Self::won).
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub(crate) async fn changed(&self, known: Option<&Term>) -> Result<Option<Term>, Error> {
+        let changed = self.0.shared.other_than(known).await;
+        changed.map_err(|ended| self.over(&ended))
+    }
+
+    /// Now, by the clock that terms are counted by.
+    pub(crate) fn now(&self) -> Instant {
+        self.0.shared.clock().now()
+    }
+
+    /// Waits until `at`, by that clock.
+    ///
+    /// Cancel safety: dropping it only cancels the wake-up.
+    pub(crate) async fn sleep_until(&self, at: Instant) {
+        self.0.shared.clock().sleep_until(at).await;
     }
 
     /// Waits for the end of `term`, and returns its reason; at once if it is over. The end comes by

@@ -224,6 +224,37 @@ impl Shared {
         }
     }
 
+    /// Waits until the running term is another one than `known`, has another end, or is over.
+    ///
+    /// Cancel safety: nothing is lost.
+    pub(super) async fn other_than(&self, known: Option<&Term>) -> Result<Option<Term>, Ended> {
+        let mut changes = self.state.subscribe();
+        loop {
+            changes.mark_unchanged();
+            let term = self.term();
+            if term.as_ref() != known {
+                return Ok(term);
+            }
+            if let Some(ended) = &self.state.borrow().ended
+                && term.is_none()
+            {
+                return Err(ended.clone());
+            }
+            let ends_at = term.as_ref().map(|term| term.ends_at);
+            tokio::select! {
+                biased;
+                // Its sender is here.
+                _ = changes.changed() => {}
+                () = self.clock.sleep_until(ends_at.unwrap_or(Instant::ZERO)), if ends_at.is_some() => {}
+            }
+        }
+    }
+
+    /// The clock that terms are counted by.
+    pub(super) fn clock(&self) -> Clock {
+        self.clock
+    }
+
     /// Waits for the end of the election.
     ///
     /// Cancel safety: nothing is lost.

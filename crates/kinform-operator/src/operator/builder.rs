@@ -9,6 +9,7 @@
 use std::sync::{Arc, Mutex, OnceLock};
 
 use kinform::InformerFactory;
+use kinform::env::Env;
 use kinform::events::EventRecorder;
 use kinform::source::{ClientOptions, Transport, client_through, client_with, load_config};
 use kube_client::{Client, Config};
@@ -19,9 +20,10 @@ use tower::layer::layer_fn;
 use super::gate::Gate;
 use super::{Inner, Operator};
 use crate::error::{Error, ErrorKind};
-use crate::leader::{LeaderElection, Leadership, LeaseCandidate, pod_namespace};
+use crate::leader::{LeaderElection, Leadership, LeaseCandidate, member_id, pod_namespace};
 use crate::probes::Probes;
 use crate::settings::{Fencing, LeaseSettings, Settings};
+use crate::sharding::Member;
 #[cfg(feature = "metrics")]
 use crate::telemetry::{Telemetry, requests::Requests};
 
@@ -124,12 +126,18 @@ impl OperatorBuilder {
         #[cfg(not(feature = "metrics"))]
         let count = |transport: Transport| transport;
         let client = connect.client(count)?;
+        let guard =
+            |gate: &Gate| connect.client(|transport| Transport::new(gate.over(count(transport))));
         let guarded = match &gate {
             None => client.clone(),
-            Some(gate) => {
-                connect.client(|transport| Transport::new(gate.over(count(transport))))?
-            }
+            Some(gate) => guard(gate)?,
         };
+        let member = member(&name, &settings, &connect)?;
+        let sharded = member.as_ref().map(|member| {
+            let gate = Gate::new(&member.place());
+            guard(&gate).map(|client| (gate, client))
+        });
+        let sharded = sharded.transpose()?;
         let factory = InformerFactory::builder(client.clone())
             .namespaces(settings.namespaces.iter().cloned())
             .disk_cache(settings.disk_cache.clone())
@@ -145,6 +153,8 @@ impl OperatorBuilder {
             client,
             guarded,
             gate,
+            member,
+            sharded,
             lease: Mutex::new(election.map(|(election, _)| election)),
             factory,
             recorder,
@@ -200,6 +210,19 @@ fn election(
         election = election.coordinated(candidate.clone());
     }
     Ok(Some((election, place)))
+}
+
+/// The membership that the settings ask for.
+fn member(name: &str, settings: &Settings, connect: &Connect) -> Result<Option<Member>, Error> {
+    let Some(sharding) = &settings.sharding else {
+        return Ok(None);
+    };
+    let namespace = match &sharding.namespace {
+        Some(namespace) => namespace.clone(),
+        None => pod_namespace().unwrap_or_else(|_| connect.namespace().to_owned()),
+    };
+    let id = member_id(&Env::system());
+    Member::new(name, sharding.clone(), namespace, id).map(Some)
 }
 
 /// The way to the server.

@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use kinform::controller::Reconciler;
 use kinform::events::{EventDelivery, EventRecorder};
-use kinform::{Informer, InformerFactory};
+use kinform::{Informer, InformerFactory, Share};
 use kube_client::Client;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
@@ -43,10 +43,11 @@ pub use self::parts::{Part, When};
 use self::builder::Connect;
 use self::gate::Gate;
 use self::parts::{BoxError, Need, Parts, Work};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::leader::{LeaderElection, Term};
 use crate::probes::{Counts, Probes};
 use crate::settings::{Fencing, Settings};
+use crate::sharding::Member;
 #[cfg(feature = "metrics")]
 use crate::telemetry::Telemetry;
 #[cfg(feature = "webhook")]
@@ -64,6 +65,10 @@ struct Inner {
     guarded: Client,
     /// `None` without leader election.
     gate: Option<Gate>,
+    /// `None` without shards.
+    member: Option<Member>,
+    /// The client of sharded controllers, and what guards it.
+    sharded: Option<(Gate, Client)>,
     /// `None` without leader election, and after the start.
     lease: Mutex<Option<LeaderElection>>,
     factory: InformerFactory,
@@ -169,6 +174,23 @@ impl Operator {
         self.0.gate.as_ref()?.term()
     }
 
+    /// This replica's share of the keys, for sharded controllers and their informers:
+    /// [`Controller::sharded`](kinform::Controller::sharded),
+    /// [`InformerBuilder::share`](kinform::InformerBuilder::share). `None` without
+    /// [`Settings::sharding`].
+    #[must_use]
+    pub fn share(&self) -> Option<Share> {
+        Some(self.0.member.as_ref()?.share.clone())
+    }
+
+    /// A client for the work of sharded controllers: its requests fail with
+    /// [`NotLeading`](crate::leader::NotLeading) while this replica is no member. `None` without
+    /// [`Settings::sharding`].
+    #[must_use]
+    pub fn shard_client(&self) -> Option<Client> {
+        Some(self.0.sharded.as_ref()?.1.clone())
+    }
+
     /// The recorder of the operator's events.
     #[must_use]
     pub fn events(&self) -> &EventRecorder {
@@ -222,15 +244,36 @@ impl Operator {
         need: Need,
         mut controller: Reconciler,
     ) -> Result<Part, Error> {
-        if self.0.settings.leader_election.is_some() {
+        let when = self.time_of(&controller)?;
+        if when == When::Leading && self.0.settings.leader_election.is_some() {
             controller.follow()?;
         }
+        let client = match when {
+            When::Sharded => self.shard_client(),
+            When::Leading | When::Always => None,
+        };
         let controller = controller
             .grace_period(self.0.settings.grace_period)
-            .within(&self.0.name, self.client())
+            .within(&self.0.name, client.unwrap_or_else(|| self.client()))
             .events(self.events().clone());
         let work = Work::Controller(Box::new(controller));
-        self.0.parts.add(name, (When::Leading, need), work)
+        self.0.parts.add(name, (when, need), work)
+    }
+
+    /// The time in which a controller runs.
+    fn time_of(&self, controller: &Reconciler) -> Result<When, Error> {
+        let refused = |why: &str| {
+            let message = format!("the controller {}: {why}", controller.name());
+            Err(Error::new(ErrorKind::Usage, message))
+        };
+        match (controller.share(), &self.0.member) {
+            (Some(share), Some(member)) if *share == member.share => Ok(When::Sharded),
+            (Some(_), _) => refused("its share is not that of this operator: Operator::share"),
+            (None, Some(_)) if self.0.settings.leader_election.is_none() => refused(
+                "it is not sharded, and would work in every replica: add --leader-elect, or shard it",
+            ),
+            (None, _) => Ok(When::Leading),
+        }
     }
 
     /// Adds a task. It is called with a token that is cancelled when it is to end, once for each
@@ -270,7 +313,7 @@ impl Operator {
             .set((webhooks.clone(), certificates.clone()));
         set.map_err(|_| {
             let message = "there are webhooks already: add all functions to one `Webhooks`";
-            Error::new(crate::error::ErrorKind::Usage, message)
+            Error::new(ErrorKind::Usage, message)
         })?;
         #[cfg(feature = "metrics")]
         self.0.telemetry.add(Arc::new(move || {

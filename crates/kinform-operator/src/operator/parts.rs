@@ -37,6 +37,8 @@ pub enum When {
     Leading,
     /// From the sync of the caches to the stop, in every replica.
     Always,
+    /// As `Always`, and at the stop until all shards of this replica were given up.
+    Sharded,
 }
 
 /// The consequence of the failure or early end of a part.

@@ -12,26 +12,27 @@
 //! Upstream counterpart: `controller-runtime:pkg/manager/internal.go` (`Start`,
 //! `engageStopProcedure`), which releases before the work has ended.
 
-#[cfg(feature = "metrics")]
-use std::sync::Arc;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::join_all;
 use kinform::InformerState;
-use kinform::controller::Signals;
+use kinform::controller::{LastWrites, Signals};
 use kinform_api::mutant;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::parts::When;
+use super::parts::{self, When};
 use super::servers::Servers;
 use super::team::Team;
 use super::{Operator, readiness};
 use crate::error::{Error, ErrorKind};
 use crate::leader::{EndReason, Inherited, LeaderElection, Leadership, Term};
 use crate::settings::OnLoss;
+use crate::sharding::Stage;
 use crate::signals;
 
 /// Time that queued events have at the stop.
@@ -45,6 +46,17 @@ const SAY: Duration = Duration::from_secs(30);
 const TOLD: Duration = Duration::from_secs(30);
 /// BOUND: the same if they are not told, and the server is asked.
 const ASKED: Duration = Duration::from_secs(2);
+
+/// Waits until the caches of sharded controllers have these writes; `None`: what the server has now.
+async fn caught_up(parts: Vec<Arc<parts::Inner>>, writes: Option<LastWrites>) {
+    let controllers = parts.iter().filter_map(|part| part.controller());
+    let sharded = controllers.filter(|controller| controller.share().is_some());
+    for caught in join_all(sharded.map(|controller| controller.catch_up(writes.as_ref()))).await {
+        if let Err(error) = caught {
+            tracing::warn!("a cache may be behind: {error}");
+        }
+    }
+}
 
 impl Operator {
     /// Runs until SIGTERM, SIGINT, or a failure. A second signal ends the process at once, with
@@ -128,7 +140,7 @@ impl Operator {
         let mut always = Team::new(self, When::Always, halt.clone(), CancellationToken::new());
         let lease = &self.0.lease;
         let lease = lease.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let (leading, always) = futures::join!(
+        let (leading, always, shared) = futures::join!(
             async {
                 let ended = match lease {
                     None => self.without_lease(&stop).await,
@@ -143,9 +155,44 @@ impl Operator {
                     stop.cancel();
                 }
                 ended
+            },
+            self.shared(&stop)
+        );
+        leading.and(shared).and(always)
+    }
+
+    /// Takes part in the division of keys, and runs the controllers that share them.
+    async fn shared(&self, stop: &CancellationToken) -> Result<(), Error> {
+        let (Some(member), Some((gate, _))) = (&self.0.member, &self.0.sharded) else {
+            return Ok(());
+        };
+        let leadership = self.0.connect.stand(member.election())?;
+        gate.set(leadership.guard());
+        let (parts, writers) = (self.0.parts.clone(), self.0.parts.clone());
+        let stage = Stage {
+            factory: &self.0.factory,
+            client: self.unguarded(),
+            leadership,
+            grace: self.0.settings.grace_period,
+            catch_up: Arc::new(move |writes| caught_up(parts.all(), writes).boxed()),
+            last_writes: Arc::new(move || writers.last_writes()),
+        };
+        let (given_up, halt) = (CancellationToken::new(), CancellationToken::new());
+        let mut team = Team::new(self, When::Sharded, halt, CancellationToken::new());
+        let (member, team) = futures::join!(
+            async {
+                let ended = member.run(stage, stop).await;
+                stop.cancel();
+                given_up.cancel();
+                ended
+            },
+            async {
+                let ended = team.run(&given_up).await;
+                stop.cancel();
+                ended
             }
         );
-        leading.and(always)
+        member.and(team)
     }
 
     async fn without_lease(&self, stop: &CancellationToken) -> Result<(), Error> {

@@ -8,4 +8,5 @@ mod inspect;
 mod leader;
 mod operator;
 mod planted;
+mod sharding;
 mod support;

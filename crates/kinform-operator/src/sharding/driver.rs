@@ -1,0 +1,317 @@
+//! The loop of one member: inputs in, steps out.
+//!
+//! ```text
+//! terms, leases, answers, waits, timer, stop ──Input──▶ Sharding ──Step──▶ Waits, Share, Requests
+//! ```
+//!
+//! The clock is that of the member's own lease, whose terms the machine counts by.
+//! INVARIANT: the member stands for its lease again only when no work of the lost term runs.
+//!
+//! Upstream counterpart: none.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::coordination::v1::Lease;
+use kinform::controller::LastWrites;
+use kinform::{Changes, Informer, Notification, Obj, ShardId};
+use kinform_core::shards::{
+    Input, MemberTerm, Purpose, Report, Sharding, ShardingOptions, Step, Write,
+};
+use kinform_core::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::lease::{Names, Read};
+use super::requests::{Requests, gone, seen};
+use super::sweep::Sweep;
+use super::waits::{Done, Waits};
+use super::{Member, Stage};
+use crate::error::{Error, ErrorKind};
+use crate::leader::{Inherited, Leadership, Term};
+
+/// The interval at which leases of processes that are gone are looked for.
+const SWEEP: Duration = Duration::from_secs(60);
+/// The pause between two attempts to say that this member leaves.
+const AGAIN: Duration = Duration::from_secs(1);
+
+pub(super) struct Driver {
+    machine: Sharding,
+    own: Arc<str>,
+    leadership: Leadership,
+    term: Option<Term>,
+    /// The term is over, and its work may not be.
+    is_lost: bool,
+    leases: Informer<Lease>,
+    changes: Changes<Lease>,
+    requests: Requests,
+    waits: Waits,
+    last_writes: Arc<dyn Fn() -> LastWrites + Send + Sync>,
+    /// The last writes of owners before, at the version of a shard's lease without an owner.
+    // BOUND: as many as shards.
+    left: BTreeMap<ShardId, (u64, Inherited)>,
+    /// The same of shards that this member takes, until they are opened.
+    inherited: BTreeMap<ShardId, Inherited>,
+    sweep: Sweep,
+    sweeps_at: Instant,
+    is_over: bool,
+}
+
+enum Event {
+    Stop,
+    Term(Result<Option<Term>, Error>),
+    Done(Done),
+    Lease(Option<Notification<Lease>>),
+    Timer,
+}
+
+impl Driver {
+    pub(super) fn new(
+        member: &Member,
+        own: &str,
+        leases: Informer<Lease>,
+        requests: Requests,
+        stage: Stage<'_>,
+    ) -> Result<Self, Error> {
+        let options = ShardingOptions {
+            lease_duration: member.settings.options.lease_duration,
+            ..ShardingOptions::default()
+        };
+        let own: Arc<str> = own.into();
+        Ok(Self {
+            machine: Sharding::new(Arc::clone(&own), member.settings.shards, options),
+            own,
+            sweeps_at: stage.leadership.now() + SWEEP,
+            leadership: stage.leadership,
+            term: None,
+            is_lost: false,
+            changes: leases.changes()?,
+            leases,
+            requests,
+            waits: Waits::new(member.share.clone(), stage.grace, stage.catch_up),
+            last_writes: stage.last_writes,
+            left: BTreeMap::new(),
+            inherited: BTreeMap::new(),
+            sweep: Sweep::default(),
+            is_over: false,
+        })
+    }
+
+    /// Runs until everything was given up after a stop.
+    pub(super) async fn run(mut self, stop: &CancellationToken) -> Result<(), Error> {
+        let mut is_stopping = false;
+        while !self.is_over {
+            let event = self.next(stop, is_stopping).await;
+            match event {
+                Event::Stop => {
+                    is_stopping = true;
+                    self.hear(Input::Stop);
+                }
+                Event::Term(term) => self.on_term(term?),
+                Event::Done(Done::Input(input)) => self.hear(input),
+                Event::Done(Done::Caught(shards)) => self.waits.caught(&shards),
+                Event::Done(Done::Nothing) => {}
+                Event::Lease(Some(notification)) => self.on_lease(notification),
+                Event::Lease(None) => {
+                    let message = "the watch of the leases of members and shards has ended";
+                    return Err(Error::new(ErrorKind::Part, message));
+                }
+                Event::Timer => self.on_timer(),
+            }
+            if self.is_lost && self.waits.are_closed() {
+                self.is_lost = false;
+                self.leadership.idle();
+            }
+        }
+        Ok(())
+    }
+
+    async fn next(&mut self, stop: &CancellationToken, is_stopping: bool) -> Event {
+        let wake = self.machine.next_wake().unwrap_or(Instant::FAR_FUTURE);
+        let wake = wake.min(self.sweeps_at);
+        tokio::select! {
+            biased;
+            term = self.leadership.changed(self.term.as_ref()) => Event::Term(term),
+            () = stop.cancelled(), if !is_stopping => Event::Stop,
+            done = self.waits.next() => Event::Done(done),
+            notification = self.changes.next() => Event::Lease(notification),
+            () = self.leadership.sleep_until(wake) => Event::Timer,
+        }
+    }
+
+    fn on_timer(&mut self) {
+        let now = self.leadership.now();
+        if now >= self.sweeps_at {
+            self.sweeps_at = now + SWEEP;
+            for (name, version) in self.sweep.due(now) {
+                let requests = self.requests.clone();
+                self.waits.ask(async move {
+                    requests.delete(&name, version).await;
+                    None
+                });
+            }
+        }
+        self.hear(Input::Timer);
+    }
+
+    /// The running term is another one, has another end, or is over.
+    fn on_term(&mut self, term: Option<Term>) {
+        let before = std::mem::replace(&mut self.term, term.clone());
+        let is_same = |a: &Term, b: &Term| {
+            (&a.uid, a.transitions, &a.version) == (&b.uid, b.transitions, &b.version)
+        };
+        match (before, term) {
+            (Some(before), Some(now)) if is_same(&before, &now) => {
+                let ends_at = now.ends_at;
+                self.hear(Input::TermExtended { ends_at });
+            }
+            (before, now) => {
+                if before.is_some() {
+                    self.is_lost = now.is_none();
+                    self.hear(Input::TermEnded);
+                }
+                if let Some(term) = now {
+                    self.begin(term);
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, term: Term) {
+        let Some(version) = term.version.parsed() else {
+            let version = &term.version;
+            tracing::error!(%version, "versions of this server are no numbers: no shard is taken");
+            return;
+        };
+        self.hear(Input::TermBegan {
+            term: MemberTerm {
+                uid: term.uid.into(),
+                transitions: term.transitions,
+            },
+            version,
+            ends_at: term.ends_at,
+        });
+    }
+
+    fn on_lease(&mut self, notification: Notification<Lease>) {
+        match notification {
+            Notification::Added(added) => self.on_seen(added.object()),
+            Notification::Updated { new, .. } => self.on_seen(&new),
+            Notification::Deleted(deleted) => {
+                let object = deleted.object();
+                let version = if deleted.is_final_state_unknown() {
+                    // It does not exist at the version of the cache, unless it was made again: then
+                    // that is told next.
+                    let now = self.leases.snapshot();
+                    let is_there = now.get(&object.key()).is_some();
+                    let version = now.versions().next().and_then(|text| text.parse().ok());
+                    version.filter(|_| !is_there)
+                } else {
+                    object.resource_version().parse().ok()
+                };
+                let named = self.requests.names.parse(object.key().name());
+                if let (Some(named), Some(version)) = (named, version) {
+                    self.sweep.gone(object.key().name());
+                    self.hear(gone(named, version));
+                }
+            }
+            Notification::Synced => self.hear(Input::Listed),
+            _ => {}
+        }
+    }
+
+    fn on_seen(&mut self, object: &Obj<Lease>) {
+        // One that does not decode is told by its informer.
+        let Ok(lease) = object.typed() else {
+            return;
+        };
+        let Some(read) = self.requests.names.read(&lease) else {
+            return;
+        };
+        match &read {
+            Read::Member(member) => self.sweep.seen(member, self.leadership.now()),
+            Read::Shard(shard) => {
+                let left = (shard.version, Names::left(&lease));
+                self.left.insert(shard.shard, left);
+            }
+        }
+        self.hear(seen(read));
+    }
+
+    /// Hands in an observation, and does what follows.
+    fn hear(&mut self, input: Input) {
+        let now = self.leadership.now();
+        self.machine.handle(input, now);
+        while let Some(step) = self.machine.poll() {
+            self.perform(step);
+        }
+    }
+
+    fn perform(&mut self, step: Step) {
+        tracing::debug!(?step, "sharding");
+        let requests = self.requests.clone();
+        match step {
+            Step::Extend(shard) => self.waits.extend(shard),
+            Step::Shrink(shard) => self.waits.shrink(shard),
+            Step::Open(shard) => {
+                let inherited = self.inherited.remove(&shard).unwrap_or_default();
+                self.waits.open(shard, inherited);
+            }
+            Step::Close { shard, reason } => self.waits.close(shard, reason),
+            Step::Write(write) => {
+                self.inherit(&write);
+                let last = (self.last_writes)();
+                self.waits
+                    .ask(async { Some(requests.write(write, last).await) });
+            }
+            Step::Bury {
+                id,
+                member,
+                version,
+            } => {
+                tracing::warn!(%member, "a member's lease has expired; its shards pass on");
+                self.waits
+                    .ask(async move { Some(requests.bury(id, member, version).await) });
+            }
+            Step::ReadShard(shard) => self.waits.ask(requests.read_shard(shard)),
+            Step::ReadMember { id, name } => self.waits.ask(requests.read_member(id, name)),
+            Step::Leave => self.leave(requests),
+            Step::Report(report) => self.report(&report),
+            Step::Left => self.is_over = true,
+        }
+    }
+
+    /// Before a shard is taken: it is, only from the state that this member knows.
+    fn inherit(&mut self, write: &Write) {
+        if write.purpose != Purpose::Acquire {
+            return;
+        }
+        let inherited = match write.version {
+            // It had no owner before.
+            None => Inherited::Told(LastWrites::default()),
+            Some(version) => {
+                let left = self.left.get(&write.shard);
+                let left = left.filter(|(at, _)| *at == version);
+                left.map(|(_, left)| left.clone()).unwrap_or_default()
+            }
+        };
+        self.inherited.insert(write.shard, inherited);
+    }
+
+    /// Says that this member leaves, until it is said or the loop ends.
+    fn leave(&mut self, requests: Requests) {
+        let own = Arc::clone(&self.own);
+        self.waits.ask(async move {
+            while !requests.leave(&own).await {
+                tokio::time::sleep(AGAIN).await;
+            }
+            None
+        });
+    }
+
+    fn report(&self, report: &Report) {
+        let Report::TooManyMembers { name } = report;
+        tracing::warn!(%name, "there are too many members; this one is ignored");
+    }
+}
