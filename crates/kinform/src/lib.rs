@@ -235,7 +235,7 @@ pub use crate::overlay::Overlay;
 pub use crate::reflector_options::ReflectorOptions;
 pub use crate::report::{Report, ReportEvent, Reports};
 pub use crate::retry::retry_on_conflict;
-pub use crate::share::Share;
+pub use crate::share::{ShardState, Share};
 pub use crate::snapshot::DiskCache;
 pub use crate::source::ResourceInfo;
 pub use crate::state::{InformerState, Trouble};

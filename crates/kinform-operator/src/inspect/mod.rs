@@ -57,7 +57,7 @@ pub use self::events::ObjectSign;
 pub use self::memory::{CacheMemory, FieldMemory, FieldRow, Memory, NamespaceMemory};
 pub use self::numbers::{Head, Latency, Rate, VERSION};
 pub use self::object::{Manager, ObjectView, Owner, VersionRow, WaitingRow};
-pub use self::pipeline::{InformerFlow, LeaseState, Pipeline, QueueFlow};
+pub use self::pipeline::{InformerFlow, LeaseState, Pipeline, QueueFlow, ShardRow, ShardingState};
 pub use self::problems::{Problem, Problems};
 pub(crate) use self::program::{Controller, Lease, Program};
 pub use self::queues::{CauseList, CauseRow, InWork, KeyRow, QueueRow, Queues, RunRow};

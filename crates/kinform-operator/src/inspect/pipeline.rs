@@ -6,6 +6,7 @@
 //!
 //! Upstream counterpart: none.
 
+use kinform::{ShardField, ShardState, Share};
 use serde::{Deserialize, Serialize};
 
 use super::numbers::{Head, Latency, Rate, millis};
@@ -25,6 +26,8 @@ pub struct Pipeline {
     pub window_ms: Option<f64>,
     /// The lease, of an operator with leader election.
     pub lease: Option<LeaseState>,
+    /// The division of keys among replicas, if there is one.
+    pub sharding: Option<ShardingState>,
     /// The informers whose type the caller may list.
     pub informers: Vec<InformerFlow>,
     /// The controllers.
@@ -43,6 +46,38 @@ pub struct LeaseState {
     /// This replica leads.
     pub is_leading: bool,
 }
+
+/// The division of keys among replicas.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct ShardingState {
+    /// The number of shards in all replicas.
+    pub shards: u64,
+    /// The field by which keys are divided: `namespace` or `uid`.
+    pub by: String,
+    /// The number of shards of this replica.
+    pub own: u64,
+    /// The first of them, at most 256.
+    pub rows: Vec<ShardRow>,
+}
+
+/// One shard of this replica.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct ShardRow {
+    /// Its number.
+    pub shard: u32,
+    /// `reading` (its range is read), `waiting` (for its owner, or its caches), `open`, or `closing`
+    /// (reconciles run to their end).
+    pub state: String,
+    /// Reconciles that run.
+    pub running: u64,
+}
+
+/// BOUND: shards in an answer.
+const MAX_SHARD_ROWS: usize = 256;
 
 /// The data of one informer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -124,9 +159,35 @@ pub(super) fn pipeline(program: &Program, sampled: &Sampled, sight: &Sight) -> P
             name: lease.name,
             is_leading: lease.is_leading,
         }),
+        sharding: program.share.as_ref().map(sharding),
         informers: flows.collect(),
         controllers: controllers.collect(),
         hidden: hidden.len() as u64,
+    }
+}
+
+fn sharding(share: &Share) -> ShardingState {
+    let (shards, states) = (share.shards(), share.states());
+    let row = |state: &ShardState| ShardRow {
+        shard: state.shard.0,
+        state: match (state.is_open, state.running, state.has_synced) {
+            (true, ..) => "open",
+            (false, 1.., _) => "closing",
+            (false, 0, true) => "waiting",
+            (false, 0, false) => "reading",
+        }
+        .to_owned(),
+        running: state.running as u64,
+    };
+    ShardingState {
+        shards: u64::from(shards.count()),
+        by: match shards.field() {
+            ShardField::Namespace => "namespace",
+            ShardField::Uid => "uid",
+        }
+        .to_owned(),
+        own: states.len() as u64,
+        rows: states.iter().take(MAX_SHARD_ROWS).map(row).collect(),
     }
 }
 

@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use kinform::controller::ControllerMetrics;
-use kinform::{Informer, InformerFactory, InformerState, ResourceInfo};
+use kinform::{Informer, InformerFactory, InformerState, ResourceInfo, Share};
 use kube_core::dynamic::DynamicObject;
 
 /// A controller that is inspected.
@@ -41,6 +41,8 @@ pub(crate) struct Program {
     pub(crate) factory: InformerFactory,
     pub(crate) controllers: Ask<Vec<Controller>>,
     pub(crate) lease: Ask<Option<Lease>>,
+    /// The part of the keys that is worked on; `None` if that is all.
+    pub(crate) share: Option<Share>,
 }
 
 /// An informer of the program.

@@ -208,6 +208,7 @@ impl InspectorBuilder {
             factory: factory.clone(),
             controllers: Arc::new(move || controllers.clone()),
             lease: Arc::new(|| None),
+            share: None,
         };
         let stop = CancellationToken::new();
         let serving = serve(Shared::new(program, gate), bound, stop.clone());

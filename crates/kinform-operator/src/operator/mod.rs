@@ -389,6 +389,7 @@ impl Operator {
                 });
                 shown.collect()
             }),
+            share: self.share(),
             lease: Arc::new(move || {
                 gate.as_ref().map(|gate| Lease {
                     name: gate.lease().to_owned(),

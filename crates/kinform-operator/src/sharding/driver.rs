@@ -23,6 +23,7 @@ use kinform_core::shards::{
 use kinform_core::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::division::join;
 use super::lease::{Names, Read};
 use super::requests::{Requests, gone, seen};
 use super::sweep::Sweep;
@@ -111,6 +112,7 @@ impl Driver {
                 Event::Term(term) => self.on_term(term?),
                 Event::Done(Done::Input(input)) => self.hear(input),
                 Event::Done(Done::Caught(shards)) => self.waits.caught(&shards),
+                Event::Done(Done::Joined(version)) => self.joined(version),
                 Event::Done(Done::Nothing) => {}
                 Event::Lease(Some(notification)) => self.on_lease(notification),
                 Event::Lease(None) => {
@@ -172,26 +174,39 @@ impl Driver {
                     self.hear(Input::TermEnded);
                 }
                 if let Some(term) = now {
-                    self.begin(term);
+                    self.begin(&term);
                 }
             }
         }
     }
 
-    fn begin(&mut self, term: Term) {
+    /// Joins the group, once this process has a term.
+    fn begin(&mut self, term: &Term) {
         let Some(version) = term.version.parsed() else {
             let version = &term.version;
             tracing::error!(%version, "versions of this server are no numbers: no shard is taken");
             return;
         };
-        self.hear(Input::TermBegan {
-            term: MemberTerm {
-                uid: term.uid.into(),
-                transitions: term.transitions,
-            },
-            version,
-            ends_at: term.ends_at,
-        });
+        let (requests, leadership) = (self.requests.clone(), self.leadership.clone());
+        let own = Arc::clone(&self.own);
+        let joined = async move { join(&requests, &leadership, &own).await };
+        self.waits.join(version, joined);
+    }
+
+    /// The group works by this process's division: the machine hears of the term, if it still runs.
+    fn joined(&mut self, version: u64) {
+        let term = self.term.clone();
+        let term = term.filter(|term| term.version.parsed() == Some(version));
+        if let Some(term) = term {
+            self.hear(Input::TermBegan {
+                term: MemberTerm {
+                    uid: term.uid.into(),
+                    transitions: term.transitions,
+                },
+                version,
+                ends_at: term.ends_at,
+            });
+        }
     }
 
     fn on_lease(&mut self, notification: Notification<Lease>) {

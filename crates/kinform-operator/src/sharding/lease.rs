@@ -17,8 +17,11 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kinform::controller::LastWrites;
-use kinform_core::shards::{Holder, MemberLease, MemberTerm, ShardId, ShardLease, ShardRecord};
+use kinform_core::shards::{
+    Holder, MemberLease, MemberTerm, ShardId, ShardLease, ShardRecord, Shards,
+};
 
+use super::division;
 use crate::leader::Inherited;
 use crate::leader::last_writes::{ANNOTATION, left, told};
 
@@ -40,6 +43,8 @@ const UNREADABLE: &str = "unreadable";
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     pub(super) group: Arc<str>,
+    /// The division that this process works by.
+    pub(super) division: Arc<str>,
 }
 
 /// A lease of a group, read.
@@ -57,6 +62,17 @@ pub(super) enum Named {
 }
 
 impl Names {
+    pub(super) fn new(group: &str, shards: Shards) -> Self {
+        let division = division::text(shards).into();
+        let group = group.into();
+        Self { group, division }
+    }
+
+    /// The name of the lease that tells the group's division.
+    pub(super) fn division_lease(&self) -> String {
+        format!("{}-sharding", self.group)
+    }
+
     pub(super) fn member(&self, id: &str) -> String {
         format!("{}-member-{id}", self.group)
     }
@@ -88,13 +104,22 @@ impl Names {
     pub(super) fn read(&self, lease: &Lease) -> Option<Read> {
         let version = lease.metadata.resource_version.as_ref()?.parse().ok()?;
         match self.parse(lease.metadata.name.as_deref()?)? {
-            Named::Member(name) => Some(Read::Member(member(lease, name, version))),
+            Named::Member(name) => Some(Read::Member(self.member_of(lease, name, version))),
             Named::Shard(shard) => Some(Read::Shard(ShardLease {
                 shard,
                 version,
                 record: record(lease),
             })),
         }
+    }
+
+    /// A member; one of another division takes no shard of this one.
+    fn member_of(&self, lease: &Lease, name: Arc<str>, version: u64) -> MemberLease {
+        let mut read = member(lease, name, version);
+        if division::of(lease).is_some_and(|theirs| theirs != &*self.division) {
+            read.weight = 0;
+        }
+        read
     }
 
     /// A shard's lease with this content; at a version, an update of the lease that has it. One without
@@ -208,9 +233,7 @@ mod tests {
     use super::*;
 
     fn names() -> Names {
-        Names {
-            group: "foo".into(),
-        }
+        Names::new("foo", Shards::by_namespace(8).unwrap())
     }
 
     fn holder(member: &str, uid: &str, transitions: i32) -> Holder {

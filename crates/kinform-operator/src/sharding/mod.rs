@@ -10,11 +10,12 @@
 //! `kinform-core/src/shards/` decides; this room asks the server and tells the share. The member's own
 //! lease is that of an election without rivals, with a thread and connections of its own.
 //!
-//! `lease` is the wire, `requests` the way there, `waits` what is waited for, `sweep` removes leases of
+//! `lease` is the wire, `division` lets replicas of one division work at a time, `requests` the way there, `waits` what is waited for, `sweep` removes leases of
 //! processes that are gone, `driver` is the loop.
 //!
 //! Upstream counterpart: none.
 
+mod division;
 mod driver;
 mod lease;
 mod requests;
@@ -32,6 +33,7 @@ use kinform_api::names::dns_label_errors;
 use kube_client::Client;
 use tokio_util::sync::CancellationToken;
 
+use self::division::DIVISION;
 use self::driver::Driver;
 use self::lease::{GROUP, Names};
 use self::requests::Requests;
@@ -120,8 +122,7 @@ impl Member {
     }
 
     fn names(&self) -> Names {
-        let group = self.group.as_str().into();
-        Names { group }
+        Names::new(&self.group, self.settings.shards)
     }
 
     fn lease_name(&self) -> String {
@@ -139,6 +140,7 @@ impl Member {
             .identity(&self.id)
             .options(self.settings.options.clone())
             .label(GROUP, &self.group)
+            .label(DIVISION, division::text(self.settings.shards))
     }
 
     /// Takes part until `stop` is cancelled and everything was given up, or until no term can be had

@@ -16,12 +16,12 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease;
 use kinform::controller::LastWrites;
 use kinform_core::shards::{Answer, Input, RequestId, ShardId, Write};
-use kube_client::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube_client::{Api, Client, Error};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use super::lease::{Named, Names, Read, WEIGHT};
+use super::lease::{GROUP, Named, Names, Read, WEIGHT};
 
 /// BOUND: requests at a time; a start may write every shard.
 const AT_ONCE: usize = 32;
@@ -107,6 +107,33 @@ impl Requests {
             },
         };
         Some(Input::MemberRead { id, name, lease })
+    }
+
+    /// Reads the lease that tells the group's division; `None` if it cannot be read now.
+    pub(super) async fn division(&self) -> Option<Option<Lease>> {
+        let name = self.names.division_lease();
+        self.turn(self.api.get_opt(&name)).await?.ok()
+    }
+
+    /// Writes that lease. Returns whether it is written.
+    pub(super) async fn put_division(&self, lease: &Lease) -> bool {
+        let params = PostParams::default();
+        let written = match lease.metadata.resource_version {
+            None => self.turn(self.api.create(&params, lease)).await,
+            Some(_) => {
+                let name = self.names.division_lease();
+                self.turn(self.api.replace(&name, &params, lease)).await
+            }
+        };
+        matches!(written, Some(Ok(_)))
+    }
+
+    /// Reads all leases of the group; `None` if they cannot be read now.
+    pub(super) async fn members(&self) -> Option<Vec<Lease>> {
+        let group = format!("{GROUP}={}", self.names.group);
+        let params = ListParams::default().labels(&group);
+        let list = self.turn(self.api.list(&params)).await?.ok()?;
+        Some(list.items)
     }
 
     /// Writes the weight zero to a member's lease. Returns whether it is written.

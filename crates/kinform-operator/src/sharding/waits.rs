@@ -5,7 +5,7 @@
 //! ```
 //!
 //! All tasks end with this. A wait that nobody needs any more is ended with its shard.
-//! BOUND: two tasks a shard, one a member, and one for caches.
+//! BOUND: two tasks a shard, one a member, one for caches, and one that joins the group.
 //!
 //! Upstream counterpart: none.
 
@@ -42,6 +42,8 @@ pub(super) enum Done {
     Input(Input),
     /// The caches have caught up, or their time is over: work of these shards may begin.
     Caught(BTreeSet<ShardId>),
+    /// This member may work in the term that began with this version.
+    Joined(u64),
     /// A request that is made again by the machine, if it is still needed.
     Nothing,
 }
@@ -53,6 +55,7 @@ pub(super) struct Waits {
     catch_up: CatchUp,
     tasks: JoinSet<Done>,
     extending: BTreeMap<ShardId, AbortHandle>,
+    joining: Option<AbortHandle>,
     closing: BTreeSet<ShardId>,
     /// Shards to open after the next catch-up.
     opening: BTreeMap<ShardId, Inherited>,
@@ -67,6 +70,7 @@ impl Waits {
             catch_up,
             tasks: JoinSet::new(),
             extending: BTreeMap::new(),
+            joining: None,
             closing: BTreeSet::new(),
             opening: BTreeMap::new(),
             is_catching_up: false,
@@ -97,6 +101,18 @@ impl Waits {
     pub(super) fn ask(&mut self, request: impl Future<Output = Option<Input>> + Send + 'static) {
         let request = async { request.await.map_or(Done::Nothing, Done::Input) };
         self.tasks.spawn(request);
+    }
+
+    /// Joins the group in a term.
+    pub(super) fn join(&mut self, version: u64, joined: impl Future<Output = ()> + Send + 'static) {
+        let joining = self.tasks.spawn(async move {
+            joined.await;
+            Done::Joined(version)
+        });
+        // Of a term that is over.
+        if let Some(before) = self.joining.replace(joining) {
+            before.abort();
+        }
     }
 
     /// Extends the informers by a shard, and waits for them.

@@ -98,6 +98,10 @@ struct Replica {
 impl Replica {
     fn start(api: &TestServer, number: usize, ledger: &Ledger) -> Self {
         let shards = Shards::by_namespace(SHARDS).unwrap();
+        Self::dividing(api, number, ledger, shards)
+    }
+
+    fn dividing(api: &TestServer, number: usize, ledger: &Ledger, shards: Shards) -> Self {
         let builder = Operator::builder("test-operator").settings(settings(shards));
         let operator = builder.with_client(api.client()).unwrap();
         let share = operator.share().unwrap();
@@ -277,6 +281,39 @@ async fn a_member_whose_lease_is_lost_ends_its_work_and_stands_again() {
     .await;
     first.stopped().await;
     second.stopped().await;
+    assert_eq!(ledger.clashes(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn replicas_with_another_number_of_shards_wait_for_those_that_work() {
+    let (api, ledger) = (cluster().await, Ledger::default());
+    let first = Replica::start(&api, 1, &ledger);
+    balanced(&[&first]).await;
+    let more = Shards::by_namespace(2 * SHARDS).unwrap();
+    let [second, third] = [2, 3].map(|number| Replica::dividing(&api, number, &ledger, more));
+    let since = Instant::now();
+    tokio::time::sleep(120 * SECOND).await;
+    assert_eq!(ledger.done_since(since, &[1]), NAMESPACES);
+    assert!(second.open().is_empty() && third.open().is_empty());
+    balanced(&[&first]).await;
+
+    let since = Instant::now();
+    first.stopped().await;
+    within(10 * SECOND, || {
+        ledger.done_since(since, &[2, 3]) == NAMESPACES
+    })
+    .await;
+    within(10 * SECOND, || {
+        second.open().len() == 8 && third.open().len() == 8
+    })
+    .await;
+    // One that comes back as it was waits for these.
+    let old = Replica::start(&api, 4, &ledger);
+    tokio::time::sleep(120 * SECOND).await;
+    assert!(old.open().is_empty());
+    for replica in [second, third, old] {
+        replica.stopped().await;
+    }
     assert_eq!(ledger.clashes(), [""; 0]);
 }
 

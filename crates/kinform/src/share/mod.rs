@@ -76,6 +76,20 @@ struct Slot {
     end: CancellationToken,
 }
 
+/// One shard of a replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShardState {
+    /// Its number.
+    pub shard: ShardId,
+    /// Every informer has read its range.
+    pub has_synced: bool,
+    /// Controllers may begin work on it.
+    pub is_open: bool,
+    /// The number of reconciles that run.
+    pub running: usize,
+}
+
 impl Share {
     /// A share of nothing yet.
     #[must_use]
@@ -200,6 +214,27 @@ impl Share {
     #[must_use]
     pub fn open_shards(&self) -> Vec<ShardId> {
         self.opened_after(None)
+    }
+
+    /// The shards that this replica has or is about to have, in order.
+    #[must_use]
+    pub fn states(&self) -> Vec<ShardState> {
+        let wanted = self.ranges();
+        let is_wanted = |shard: &ShardId| {
+            let range = self.0.shards.range(*shard).map(Ranges::from);
+            range.is_some_and(|range| range.difference(&wanted).is_empty())
+        };
+        let shards =
+            self.0.shards.ids().filter(|shard| {
+                is_wanted(shard) || self.is_open(*shard) || self.running(*shard) > 0
+            });
+        let state = |shard| ShardState {
+            shard,
+            has_synced: self.has_synced(shard),
+            is_open: self.is_open(shard),
+            running: self.running(shard),
+        };
+        shards.map(state).collect()
     }
 
     /// The number of reconciles of a shard that run.

@@ -27,6 +27,22 @@ const WIDE: usize = 140;
 pub(super) fn page(reply: &Pipeline, trends: &Trends, look: Look) -> Page {
     let mut page = Page::default();
     let paint = look.paint;
+    if let Some(sharding) = &reply.sharding {
+        let of = |state: &str| {
+            let rows = sharding.rows.iter().filter(|row| row.state == state);
+            rows.count()
+        };
+        let open = of("open") as u64;
+        let style = match open == sharding.own {
+            true => paint.good(),
+            false => paint.warning(),
+        };
+        let (own, all, by) = (sharding.own, sharding.shards, &sharding.by);
+        page.head(
+            &format!("shards: {own} of {all} by {by}, {open} open"),
+            style,
+        );
+    }
     if let Some(lease) = &reply.lease {
         let (words, style) = match lease.is_leading {
             true => ("this replica leads", paint.good()),
