@@ -18,8 +18,9 @@ use clap::{ArgAction, Args, ValueEnum};
 use kinform::{DiskCache, Shards};
 
 use crate::leader::LeaseOptions;
-use crate::settings::{CertificateFiles, Fencing, LeaseSettings, MetricsAccess, Settings};
-use crate::sharding::ShardSettings;
+use crate::settings::{
+    CertificateFiles, Fencing, LeaseSettings, MetricsAccess, Settings, ShardSettings,
+};
 
 /// The flags of an operator, to be flattened into those of a program.
 #[derive(Args, Clone, Debug)]
@@ -166,51 +167,56 @@ fn files(path: Option<&Path>, certificate: &str, key: &str) -> Option<Certificat
     path.map(|path| CertificateFiles::new(path.join(certificate), path.join(key)))
 }
 
+/// The lease that the flags name.
+fn lease(flags: &Flags) -> LeaseSettings {
+    let lease = flags.leader_elect_lease_duration;
+    let options = LeaseOptions {
+        lease_duration: lease,
+        renew_deadline: flags.leader_elect_renew_deadline,
+        retry_period: flags.leader_elect_retry_period,
+        // Shorter leases have shorter requests; 2 s and 1 s of 15 s.
+        request_timeout: (lease * 2 / 15).clamp(MIN_MARGIN, MAX_TIMEOUT),
+        margin: (lease / 15).max(MIN_MARGIN),
+        ..LeaseOptions::default()
+    };
+    LeaseSettings {
+        name: flags.leader_elect_resource_name.clone(),
+        namespace: flags.leader_elect_resource_namespace.clone(),
+        options,
+        fencing: if flags.leader_elect_hard_fence {
+            Fencing::Hard
+        } else {
+            Fencing::Guard
+        },
+        ..LeaseSettings::default()
+    }
+}
+
+/// The division of keys that the flags ask for.
+fn sharding(flags: &Flags) -> Option<ShardSettings> {
+    let count = flags.shards?;
+    let shards = match flags.shard_by {
+        ShardBy::Namespace => Shards::by_namespace(count),
+        ShardBy::Uid => Shards::by_uid(count),
+    };
+    let LeaseSettings {
+        name,
+        namespace,
+        options,
+        ..
+    } = lease(flags);
+    Some(ShardSettings {
+        shards: shards?,
+        name,
+        namespace,
+        options,
+    })
+}
+
 impl From<&Flags> for Settings {
     fn from(flags: &Flags) -> Self {
-        let lease = || {
-            let lease = flags.leader_elect_lease_duration;
-            let options = LeaseOptions {
-                lease_duration: lease,
-                renew_deadline: flags.leader_elect_renew_deadline,
-                retry_period: flags.leader_elect_retry_period,
-                // Shorter leases have shorter requests; 2 s and 1 s of 15 s.
-                request_timeout: (lease * 2 / 15).clamp(MIN_MARGIN, MAX_TIMEOUT),
-                margin: (lease / 15).max(MIN_MARGIN),
-                ..LeaseOptions::default()
-            };
-            LeaseSettings {
-                name: flags.leader_elect_resource_name.clone(),
-                namespace: flags.leader_elect_resource_namespace.clone(),
-                options,
-                fencing: if flags.leader_elect_hard_fence {
-                    Fencing::Hard
-                } else {
-                    Fencing::Guard
-                },
-                ..LeaseSettings::default()
-            }
-        };
-        let shards = flags.shards.and_then(|count| match flags.shard_by {
-            ShardBy::Namespace => Shards::by_namespace(count),
-            ShardBy::Uid => Shards::by_uid(count),
-        });
-        let sharding = shards.map(|shards| {
-            let LeaseSettings {
-                name,
-                namespace,
-                options,
-                ..
-            } = lease();
-            ShardSettings {
-                shards,
-                name,
-                namespace,
-                options,
-            }
-        });
         let mut settings = Self {
-            sharding,
+            sharding: sharding(flags),
             metrics_address: address(&flags.metrics_bind_address),
             metrics_access: if flags.metrics_secure {
                 MetricsAccess::Reviewed
@@ -231,7 +237,7 @@ impl From<&Flags> for Settings {
                 &flags.webhook_cert_name,
                 &flags.webhook_cert_key,
             ),
-            leader_election: flags.leader_elect.then(lease),
+            leader_election: flags.leader_elect.then(|| lease(flags)),
             namespaces: flags.namespace.clone(),
             disk_cache: flags.cache_dir.as_ref().map(DiskCache::in_dir),
             request_rate: (flags.kube_api_qps, flags.kube_api_burst),

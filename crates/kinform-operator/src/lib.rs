@@ -39,7 +39,6 @@ pub use crate::flags::{Flags, LogFormat, ShardBy};
 pub use crate::inspect::Inspector;
 pub use crate::operator::{Addresses, Operator, OperatorBuilder, Part, When};
 pub use crate::settings::{
-    CertificateFiles, Fencing, LeaseSettings, MetricsAccess, OnLoss, Settings,
+    CertificateFiles, Fencing, LeaseSettings, MetricsAccess, OnLoss, Settings, ShardSettings,
 };
-pub use crate::sharding::ShardSettings;
 pub use kinform;

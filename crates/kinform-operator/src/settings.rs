@@ -9,12 +9,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kinform::DiskCache;
 use kinform::source::ConfigOverrides;
+use kinform::{DiskCache, Shards};
 
 use crate::candidate::LeaseCandidate;
 use crate::leader::LeaseOptions;
-use crate::sharding::ShardSettings;
 
 /// The port of the webhooks, as upstream's.
 const WEBHOOK_ADDRESS: &str = ":9443";
@@ -103,6 +102,33 @@ pub struct LeaseSettings {
     /// if replicas take the lease themselves. See
     /// [`LeaderElection::coordinated`](crate::leader::LeaderElection::coordinated).
     pub candidate: Option<LeaseCandidate>,
+}
+
+/// The division of work among replicas.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ShardSettings {
+    /// The division of keys. All replicas have the same.
+    pub shards: Shards,
+    /// The name of the group of replicas, of which its leases are named; the operator's if it is
+    /// `None`.
+    pub name: Option<String>,
+    /// The namespace of the leases; the pod's if it is `None`.
+    pub namespace: Option<String>,
+    /// The timings of the members' leases. All replicas have the same.
+    pub options: LeaseOptions,
+}
+
+impl ShardSettings {
+    /// A division with the default timings.
+    pub fn new(shards: Shards) -> Self {
+        Self {
+            shards,
+            name: None,
+            namespace: None,
+            options: LeaseOptions::default(),
+        }
+    }
 }
 
 /// The safeguards of a leader's writes.

@@ -108,12 +108,7 @@ impl OperatorBuilder {
             fencing,
             candidate,
         } = self;
-        if fencing == Fencing::Hard {
-            elected(&mut settings, "a hard fence")?.fencing = Fencing::Hard;
-        }
-        if candidate.is_some() {
-            elected(&mut settings, "a candidate")?.candidate = candidate;
-        }
+        require(&mut settings, fencing, candidate)?;
         if name.is_empty() {
             return Err(Error::new(ErrorKind::Usage, "an operator needs a name"));
         }
@@ -128,10 +123,7 @@ impl OperatorBuilder {
         let client = connect.client(count)?;
         let guard =
             |gate: &Gate| connect.client(|transport| Transport::new(gate.over(count(transport))));
-        let guarded = match &gate {
-            None => client.clone(),
-            Some(gate) => guard(gate)?,
-        };
+        let guarded = gate.as_ref().map_or_else(|| Ok(client.clone()), guard)?;
         let member = member(&name, &settings, &connect)?;
         let sharded = member.as_ref().map(|member| {
             let gate = Gate::new(&member.place());
@@ -176,6 +168,21 @@ impl OperatorBuilder {
         operator.scrape();
         Ok(operator)
     }
+}
+
+/// Adds to the lease's settings what code asked for.
+fn require(
+    settings: &mut Settings,
+    fencing: Fencing,
+    candidate: Option<LeaseCandidate>,
+) -> Result<(), Error> {
+    if fencing == Fencing::Hard {
+        elected(settings, "a hard fence")?.fencing = Fencing::Hard;
+    }
+    if candidate.is_some() {
+        elected(settings, "a candidate")?.candidate = candidate;
+    }
+    Ok(())
 }
 
 /// The lease, which `what` needs.

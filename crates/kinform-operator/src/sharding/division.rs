@@ -19,37 +19,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use kinform_core::shards::{MemberLease, ShardField, Shards};
+use kinform_core::shards::MemberLease;
 use kinform_core::time::Instant;
 
-use super::lease::{Names, Read};
+use super::lease::{DIVISION, Names, Read, division_of};
 use super::requests::Requests;
 use crate::leader::Leadership;
 
-/// The label of a member's lease, and the annotation of the group's, that names the division.
-pub(super) const DIVISION: &str = "kinform.dev/division";
-
 /// The pause between two looks at the members of another division, and between two attempts.
 const PAUSE: Duration = Duration::from_secs(1);
-
-/// The name of a division, which is a label's value.
-pub(super) fn text(shards: Shards) -> String {
-    let field = match shards.field() {
-        ShardField::Namespace => "namespace",
-        ShardField::Uid => "uid",
-    };
-    format!("{}.{field}", shards.count())
-}
-
-/// The division of a lease.
-pub(super) fn of(lease: &Lease) -> Option<&str> {
-    let (labels, annotations) = (&lease.metadata.labels, &lease.metadata.annotations);
-    let known = [labels, annotations].into_iter().flatten();
-    known
-        .filter_map(|all| all.get(DIVISION))
-        .next()
-        .map(String::as_str)
-}
 
 /// The group's lease with this division; at a version, an update.
 pub(super) fn written(names: &Names, member: &str, before: Option<&Lease>) -> Lease {
@@ -68,7 +46,7 @@ pub(super) fn written(names: &Names, member: &str, before: Option<&Lease>) -> Le
     lease
 }
 
-/// What a look at the group's lease asks for.
+/// The answer of a look at the group's lease.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     /// Write the own division, at this state.
@@ -108,12 +86,14 @@ impl Watched {
         now: Instant,
     ) -> Next {
         let Some(current) = group
-            .and_then(of)
+            .and_then(division_of)
             .filter(|current| *current != &*names.division)
         else {
             return Next::Write;
         };
-        let theirs = members.iter().filter(|lease| of(lease) == Some(current));
+        let theirs = members
+            .iter()
+            .filter(|lease| division_of(lease) == Some(current));
         let theirs = theirs.filter_map(|lease| match names.read(lease)? {
             Read::Member(member) => Some(member),
             Read::Shard(_) => None,
@@ -165,6 +145,8 @@ async fn look(
 
 #[cfg(test)]
 mod tests {
+    use kinform_core::shards::Shards;
+
     use super::*;
 
     fn names(count: u32) -> Names {
@@ -198,7 +180,7 @@ mod tests {
         ];
         assert_eq!(watched.next(&own, None, &others, at(0)), Next::Write);
         let group = written(&own, "foo-member-a", None);
-        assert_eq!(of(&group), Some("16.namespace"));
+        assert_eq!(division_of(&group), Some("16.namespace"));
         assert_eq!(
             watched.next(&own, Some(&group), &others, at(0)),
             Next::Write

@@ -16,7 +16,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use k8s_openapi::api::coordination::v1::Lease;
 use kinform::controller::LastWrites;
-use kinform::{Changes, Informer, Notification, Obj, ShardId};
+use kinform::{Changes, Informer, Notification, Obj, ShardId, Share};
 use kinform_core::shards::{
     Input, MemberTerm, Purpose, Report, Sharding, ShardingOptions, Step, Write,
 };
@@ -26,11 +26,12 @@ use tokio_util::sync::CancellationToken;
 use super::division::join;
 use super::lease::{Names, Read};
 use super::requests::{Requests, gone, seen};
+use super::stage::Stage;
 use super::sweep::Sweep;
 use super::waits::{Done, Waits};
-use super::{Member, Stage};
 use crate::error::{Error, ErrorKind};
 use crate::leader::{Inherited, Leadership, Term};
+use crate::settings::ShardSettings;
 
 /// The interval at which leases of processes that are gone are looked for.
 const SWEEP: Duration = Duration::from_secs(60);
@@ -69,19 +70,19 @@ enum Event {
 
 impl Driver {
     pub(super) fn new(
-        member: &Member,
+        (settings, share): (&ShardSettings, &Share),
         own: &str,
         leases: Informer<Lease>,
         requests: Requests,
         stage: Stage<'_>,
     ) -> Result<Self, Error> {
         let options = ShardingOptions {
-            lease_duration: member.settings.options.lease_duration,
+            lease_duration: settings.options.lease_duration,
             ..ShardingOptions::default()
         };
         let own: Arc<str> = own.into();
         Ok(Self {
-            machine: Sharding::new(Arc::clone(&own), member.settings.shards, options),
+            machine: Sharding::new(Arc::clone(&own), settings.shards, options),
             own,
             sweeps_at: stage.leadership.now() + SWEEP,
             leadership: stage.leadership,
@@ -90,7 +91,7 @@ impl Driver {
             changes: leases.changes()?,
             leases,
             requests,
-            waits: Waits::new(member.share.clone(), stage.grace, stage.catch_up),
+            waits: Waits::new(share.clone(), stage.grace, stage.catch_up),
             last_writes: stage.last_writes,
             left: BTreeMap::new(),
             inherited: BTreeMap::new(),
@@ -217,7 +218,7 @@ impl Driver {
                 let object = deleted.object();
                 let version = if deleted.is_final_state_unknown() {
                     // It does not exist at the version of the cache, unless it was made again: then
-                    // that is told next.
+                    // an add follows.
                     let now = self.leases.snapshot();
                     let is_there = now.get(&object.key()).is_some();
                     let version = now.versions().next().and_then(|text| text.parse().ok());
@@ -237,7 +238,7 @@ impl Driver {
     }
 
     fn on_seen(&mut self, object: &Obj<Lease>) {
-        // One that does not decode is told by its informer.
+        // Its informer reports one that does not decode.
         let Ok(lease) = object.typed() else {
             return;
         };

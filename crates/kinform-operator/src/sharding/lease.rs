@@ -18,10 +18,9 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kinform::controller::LastWrites;
 use kinform_core::shards::{
-    Holder, MemberLease, MemberTerm, ShardId, ShardLease, ShardRecord, Shards,
+    Holder, MemberLease, MemberTerm, ShardField, ShardId, ShardLease, ShardRecord, Shards,
 };
 
-use super::division;
 use crate::leader::Inherited;
 use crate::leader::last_writes::{ANNOTATION, left, told};
 
@@ -33,6 +32,9 @@ const TERM: &str = "kinform.dev/term";
 const CLAIM: &str = "kinform.dev/claim";
 /// On a member's lease: its part of the shards. 100 without it; 0 while it leaves.
 pub(super) const WEIGHT: &str = "kinform.dev/shard-weight";
+
+/// The label of a member's lease, and the annotation of the group's, that names the division.
+pub(super) const DIVISION: &str = "kinform.dev/division";
 
 /// The weight of a member that states none.
 const DEFAULT_WEIGHT: u32 = 100;
@@ -63,7 +65,7 @@ pub(super) enum Named {
 
 impl Names {
     pub(super) fn new(group: &str, shards: Shards) -> Self {
-        let division = division::text(shards).into();
+        let division = division_text(shards).into();
         let group = group.into();
         Self { group, division }
     }
@@ -116,7 +118,7 @@ impl Names {
     /// A member; one of another division takes no shard of this one.
     fn member_of(&self, lease: &Lease, name: Arc<str>, version: u64) -> MemberLease {
         let mut read = member(lease, name, version);
-        if division::of(lease).is_some_and(|theirs| theirs != &*self.division) {
+        if division_of(lease).is_some_and(|theirs| theirs != &*self.division) {
             read.weight = 0;
         }
         read
@@ -158,6 +160,25 @@ impl Names {
             }),
         }
     }
+}
+
+/// The name of a division, which is a label's value.
+pub(super) fn division_text(shards: Shards) -> String {
+    let field = match shards.field() {
+        ShardField::Namespace => "namespace",
+        ShardField::Uid => "uid",
+    };
+    format!("{}.{field}", shards.count())
+}
+
+/// The division of a lease.
+pub(super) fn division_of(lease: &Lease) -> Option<&str> {
+    let (labels, annotations) = (&lease.metadata.labels, &lease.metadata.annotations);
+    let known = [labels, annotations].into_iter().flatten();
+    known
+        .filter_map(|all| all.get(DIVISION))
+        .next()
+        .map(String::as_str)
 }
 
 fn member(lease: &Lease, name: Arc<str>, version: u64) -> MemberLease {

@@ -192,7 +192,7 @@ fn version(lease: &Lease) -> Option<u64> {
     lease.metadata.resource_version.as_ref()?.parse().ok()
 }
 
-/// What a lease tells the machine.
+/// A lease as an input of the machine.
 pub(super) fn seen(read: Read) -> Input {
     match read {
         Read::Member(lease) => Input::MemberSeen(lease),

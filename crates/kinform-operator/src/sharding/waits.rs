@@ -18,7 +18,7 @@ use kinform::{ShardId, Share};
 use kinform_core::shards::{CloseReason, Input};
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::CatchUp;
+use super::stage::CatchUp;
 use crate::leader::Inherited;
 
 /// BOUND: the time that caches have to show what the server had when shards are opened, as at the

@@ -115,10 +115,6 @@ impl<K: Send + Sync + 'static> Feed<K> for Script<K> {
 }
 
 impl<K: Send + Sync + 'static> Script<K> {
-    fn new(group: &str, plural: &str, kind: &str) -> Arc<Self> {
-        Self::scoped(group, plural, kind, Scope::Namespaced)
-    }
-
     fn scoped(group: &str, plural: &str, kind: &str, scope: Scope) -> Arc<Self> {
         let gvr = GroupVersionResource {
             group: group.into(),
@@ -198,11 +194,11 @@ fn owned_by(owner: &str, name: &str, version: u32) -> serde_json::Value {
 pub(super) type Maps = Arc<Script<ConfigMap>>;
 
 pub(super) fn maps() -> Maps {
-    Script::new("", "configmaps", "ConfigMap")
+    Script::scoped("", "configmaps", "ConfigMap", Scope::Namespaced)
 }
 
 fn deployments() -> Arc<Script<Deployment>> {
-    Script::new("apps", "deployments", "Deployment")
+    Script::scoped("apps", "deployments", "Deployment", Scope::Namespaced)
 }
 
 /// The observations of a reconcile function, in order.

@@ -60,6 +60,18 @@ pub(super) enum Ended {
     Lost,
 }
 
+impl Ended {
+    fn outcome(&self) -> RunOutcome {
+        match self {
+            Self::Done(_) => RunOutcome::Succeeded,
+            Self::Failed(_) => RunOutcome::Failed,
+            Self::Gone => RunOutcome::Gone,
+            Self::Undecodable(_) => RunOutcome::Undecodable,
+            Self::Lost => RunOutcome::Lost,
+        }
+    }
+}
+
 /// The state that the workers of a controller share.
 pub(super) struct Work<C> {
     pub(super) resource: String,
@@ -174,19 +186,12 @@ impl<C: Send + Sync + 'static> Work<C> {
             Err(timeout) => (self.timed_out(timeout), Some(Sign::Timeout)),
         };
         self.show(sign, &ended, item.key());
-        let outcome = match ended {
-            Ended::Done(_) => RunOutcome::Succeeded,
-            Ended::Failed(_) => RunOutcome::Failed,
-            Ended::Gone => RunOutcome::Gone,
-            Ended::Undecodable(_) => RunOutcome::Undecodable,
-            Ended::Lost => RunOutcome::Lost,
-        };
         let is_own = causes.are_own();
         self.counters.history.add(RecentRun {
             causes,
             started,
             took: self.env.now().since(since),
-            outcome,
+            outcome: ended.outcome(),
         });
         let found = writes
             .loops

@@ -59,7 +59,7 @@ struct State {
 
 #[derive(Default)]
 struct Inner {
-    /// What each informer has read, by its number.
+    /// The ranges that each informer has read, by its number.
     read: BTreeMap<u64, Ranges>,
     slots: BTreeMap<ShardId, Slot>,
     /// Numbers given to informers and to openings.

@@ -1,8 +1,8 @@
 //! The order of the modules in `kinform`, the shell.
 //!
 //! ```text
-//! env error sync index_key ◀─ reporter report state metrics retry reflector_options ◀─ object
-//!   ◀─ source ◀─ snapshot ◀─ informer ◀─ store lister index handler changes ◀─ factory registry select
+//! env error sync index_key ◀─ reporter report state metrics retry reflector_options share
+//!   ◀─ object ◀─ source ◀─ snapshot ◀─ informer ◀─ store lister index handler changes ◀─ factory registry select
 //!   ◀─ workqueue hands events ◀─ controller ◀─ overlay expiring parallel
 //! ```
 //!
@@ -23,6 +23,7 @@ pub(super) const LAW: Law = Law {
             "metrics",
             "retry",
             "reflector_options",
+            "share",
         ],
         &["object"],
         &["source"],
