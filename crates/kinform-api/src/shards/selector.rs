@@ -12,13 +12,38 @@
 //! Upstream counterpart: `apiserver:pkg/sharding/parser.go`.
 
 use super::range::{Ranges, ShardRange, TOP};
-use super::split::ShardField;
 
 /// BOUND: bytes of a selector that is sent: with more, a request line could be too long for a
 /// server or a proxy on the way.
 pub const MAX_SELECTOR_BYTES: usize = 4 << 10;
 /// BOUND: parentheses inside of each other.
 const MAX_DEPTH: usize = 32;
+
+/// The field whose hash decides the shard of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ShardField {
+    /// `object.metadata.namespace`: an object and those that it owns are in one shard.
+    Namespace,
+    /// `object.metadata.uid`.
+    Uid,
+}
+
+impl ShardField {
+    /// The path of the field in a selector.
+    #[must_use]
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::Namespace => "object.metadata.namespace",
+            Self::Uid => "object.metadata.uid",
+        }
+    }
+
+    fn of_path(path: &str) -> Option<Self> {
+        [Self::Namespace, Self::Uid]
+            .into_iter()
+            .find(|field| field.path() == path)
+    }
+}
 
 /// Returns the selector for these hashes of a field. Returns `None` if none is sent: for all
 /// hashes, for an empty set, and where it would be longer than 4 KiB.
@@ -265,13 +290,17 @@ fn hexadecimal(bound: &str) -> Option<u128> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::split::{ShardId, Shards};
     use super::*;
+
+    /// One of equal parts of all hashes.
+    fn part(at: u128, count: u128) -> ShardRange {
+        let start = |at: u128| (at * TOP).div_ceil(count);
+        ShardRange::new(u64::try_from(start(at)).unwrap(), start(at + 1)).unwrap()
+    }
 
     #[test]
     fn the_text_is_the_one_that_a_real_server_echoes() {
-        let halves = Shards::by_uid(2).unwrap();
-        let half = |at| Ranges::from(halves.range(ShardId(at)).unwrap());
+        let half = |at| Ranges::from(part(at, 2));
         let table = [
             "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')",
             "shardRange(object.metadata.uid, '0x8000000000000000', '0x10000000000000000')",
@@ -285,11 +314,7 @@ mod tests {
 
     #[test]
     fn texts_are_read_as_they_were_written() {
-        let shards = Shards::by_namespace(64).unwrap();
-        let ranges: Ranges = [3, 4, 9, 63]
-            .into_iter()
-            .map(|at| shards.range(ShardId(at)).unwrap())
-            .collect();
+        let ranges: Ranges = [3, 4, 9, 63].map(|at| part(at, 64)).into_iter().collect();
         let text = selector(ShardField::Namespace, &ranges).unwrap();
         assert_eq!(text.matches("||").count(), 2);
         assert_eq!(parse(&text), Ok((ShardField::Namespace, ranges)));
@@ -299,11 +324,8 @@ mod tests {
     fn neither_everything_nor_nothing_nor_a_long_text_is_sent() {
         assert_eq!(selector(ShardField::Uid, &Ranges::all()), None);
         assert_eq!(selector(ShardField::Uid, &Ranges::none()), None);
-        let shards = Shards::by_uid(1_000).unwrap();
-        let every_second = |count: u32| -> Ranges {
-            let ids = (0..count).map(|at| ShardId(2 * at));
-            ids.map(|at| shards.range(at).unwrap()).collect()
-        };
+        let every_second =
+            |count: u128| -> Ranges { (0..count).map(|at| part(2 * at, 1_000)).collect() };
         let longest = selector(ShardField::Uid, &every_second(51)).unwrap();
         assert!(longest.len() <= MAX_SELECTOR_BYTES, "{}", longest.len());
         assert_eq!(selector(ShardField::Uid, &every_second(53)), None);
