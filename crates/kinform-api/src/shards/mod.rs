@@ -19,5 +19,6 @@ mod selector;
 pub use hash::key_hash;
 pub use range::{Ranges, ShardRange, TOP};
 pub use selector::{
-    MAX_SELECTOR_BYTES, SelectorError, SelectorErrorKind, ShardField, parse, selector,
+    MAX_SELECTOR_BYTES, SelectorError, SelectorErrorKind, ShardField, parse, parse_terms, selector,
+    terms_text,
 };

@@ -3,6 +3,7 @@
 //! ```text
 //! field + Ranges ──▶ shardRange(object.metadata.uid, '0x..', '0x..') || ..   or None above 4 KiB
 //! text ──parse──▶ field + Ranges   or SelectorError { at, .. }
+//! text ──parse_terms──▶ field + [ShardRange], in their order ──terms_text──▶ the server's echo
 //! ```
 //!
 //! Bounds have 16 lower-case hexadecimal digits; only 2^64 has 17. All ranges of a selector name one
@@ -52,13 +53,19 @@ pub fn selector(field: ShardField, ranges: &Ranges) -> Option<String> {
     if ranges.is_empty() || *ranges == Ranges::all() {
         return None;
     }
+    let text = terms_text(field, ranges.as_slice());
+    (text.len() <= MAX_SELECTOR_BYTES).then_some(text)
+}
+
+/// Returns the text of these ranges in this order, as a server echoes them.
+#[must_use]
+pub fn terms_text(field: ShardField, ranges: &[ShardRange]) -> String {
     let term = |range: &ShardRange| {
         let (path, start, end) = (field.path(), range.start(), range.end());
         format!("shardRange({path}, '{start:#018x}', '{end:#018x}')")
     };
-    let terms: Vec<String> = ranges.as_slice().iter().map(term).collect();
-    let text = terms.join(" || ");
-    (text.len() <= MAX_SELECTOR_BYTES).then_some(text)
+    let terms: Vec<String> = ranges.iter().map(term).collect();
+    terms.join(" || ")
 }
 
 /// A text that is no selector.
@@ -113,6 +120,15 @@ pub enum SelectorErrorKind {
 /// # Errors
 /// The first rule that the text breaks, with its position.
 pub fn parse(text: &str) -> Result<(ShardField, Ranges), SelectorError> {
+    let (field, ranges) = parse_terms(text)?;
+    Ok((field, ranges.into_iter().collect()))
+}
+
+/// Parses a selector into its ranges, in the order in which they are written.
+///
+/// # Errors
+/// The first rule that the text breaks, with its position.
+pub fn parse_terms(text: &str) -> Result<(ShardField, Vec<ShardRange>), SelectorError> {
     let mut parser = Parser {
         text,
         at: 0,
@@ -128,7 +144,7 @@ pub fn parse(text: &str) -> Result<(ShardField, Ranges), SelectorError> {
         return Err(parser.expected("|| or the end"));
     }
     let field = parser.field.ok_or_else(|| parser.expected(CALL))?;
-    Ok((field, parser.ranges.into_iter().collect()))
+    Ok((field, parser.ranges))
 }
 
 const CALL: &str = "shardRange(field, start, end)";
@@ -339,6 +355,14 @@ mod tests {
         );
         let expected = Ranges::from(ShardRange::new(0, 2).unwrap());
         assert_eq!(parse(&text), Ok((ShardField::Uid, expected)));
+    }
+
+    #[test]
+    fn terms_keep_their_order_and_are_written_again_as_they_were() {
+        let ranges = [part(1, 2), part(0, 2), part(1, 2)];
+        let text = terms_text(ShardField::Uid, &ranges);
+        assert_eq!(parse_terms(&text), Ok((ShardField::Uid, Vec::from(ranges))));
+        assert_eq!(parse(&text), Ok((ShardField::Uid, Ranges::all())));
     }
 
     #[test]
