@@ -5,6 +5,7 @@
 //! GroupVersionResource, GroupVersionKind, ..     the type, and its URL paths
 //! ListOptions, WatchOptions ──▶ query string     the request
 //! selector::{LabelSelector, FieldSelector}       a selection of objects of a type
+//! shards::{Ranges, ShardRange, key_hash}         a part of them, by hash
 //! FieldPath, JsonPath                            a field of an object, values in it
 //! ResourceVersion                                a moment of a server's history
 //! WatchEventKind, Status                         the reply
@@ -50,6 +51,7 @@ pub mod names;
 mod options;
 mod quote;
 mod resource;
+pub mod shards;
 #[doc(hidden)]
 pub mod simulated;
 mod status;

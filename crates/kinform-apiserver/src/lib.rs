@@ -69,6 +69,7 @@ mod storage;
 mod write;
 
 pub use crate::resource::{Found, Origin, Registry, ResourceInfo, Subresource};
+pub use crate::state::feature_gates::{FeatureGate, FeatureGates, InvalidFeatureGates};
 pub use crate::state::plugins::{AdmissionPlugins, UnknownPlugin};
 pub use crate::state::pod_logs::PodLogs;
 pub use crate::storage::shelf_name;

@@ -162,6 +162,9 @@ async fn start(args: &ServeArgs) -> Result<(Server, Existing), Failure> {
     if let Some(plugins) = args.admission {
         builder = builder.admission(plugins);
     }
+    if let Some(gates) = args.feature_gates {
+        builder = builder.feature_gates(gates);
+    }
     for at in &args.service_address {
         builder = builder.service_address(&at.namespace, &at.name, at.address);
     }

@@ -25,7 +25,7 @@ pub mod simulate;
 pub use kinform::{Handlers, Notification, ResourceInfo, SourceError, source::ListerWatcher};
 #[doc(no_inline)]
 pub use kinform_api::{ListOptions, WatchOptions};
-pub use kinform_apiserver::{Builder, Fault, Server, Service};
+pub use kinform_apiserver::{Builder, Fault, FeatureGate, FeatureGates, Server, Service};
 #[cfg(feature = "controllers")]
 pub use kinform_controlplane::{ControllerName, Selection};
 

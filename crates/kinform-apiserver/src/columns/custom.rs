@@ -46,8 +46,10 @@ pub(crate) fn columns(version: &Value) -> Columns {
         });
     }
     if given.is_none_or(Vec::is_empty) {
+        // Unlike a built-in one, it is null if there is no time, as in a bookmark.
         columns.extend(like.iter().skip(1).cloned().map(|age| Column {
             kind: "date".to_owned(),
+            cell: Cell::Custom(".metadata.creationTimestamp".parse().ok()),
             ..age
         }));
     }

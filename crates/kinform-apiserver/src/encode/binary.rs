@@ -86,6 +86,9 @@ impl Binary {
         if let Some(remaining) = meta.remaining {
             shown.insert("remainingItemCount".to_owned(), Value::from(remaining));
         }
+        if let Some(shards) = &meta.shards {
+            shown.insert("shardInfo".to_owned(), json!({"selector": shards}));
+        }
         let mut head = BytesMut::new();
         protobuf::list_meta(&mut head, &shown);
         let length = head.len() + length;

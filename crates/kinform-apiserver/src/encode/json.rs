@@ -221,6 +221,12 @@ impl ListMeta {
                 out.truncate(out.len() - 1);
             }
         }
+        if let Some(shards) = &self.shards {
+            // A selector needs no escapes.
+            out.put_slice(br#","shardInfo":{"selector":""#);
+            out.put_slice(shards.as_bytes());
+            out.put_slice(b"\"}");
+        }
         out.put_u8(b'}');
     }
 

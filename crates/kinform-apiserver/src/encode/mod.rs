@@ -60,6 +60,8 @@ pub(crate) struct ListMeta {
     pub(crate) revision: u64,
     pub(crate) continue_token: Option<String>,
     pub(crate) remaining: Option<usize>,
+    /// The selector of shards, for lists that name it.
+    pub(crate) shards: Option<String>,
 }
 
 /// An object and its change, as a watch reports it.

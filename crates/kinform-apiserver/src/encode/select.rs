@@ -1,4 +1,4 @@
-//! Selection of a resource's objects for a request: by namespace, name, labels and fields.
+//! Selection of a resource's objects for a request: by namespace, name, labels, fields and shards.
 //!
 //! ```text
 //! Target + selectors ──▶ Selection ──range──▶ keys to walk ──matches──▶ objects
@@ -13,9 +13,9 @@
 use kinform_api::selector::{FieldOperator, FieldSelector, LabelSelector};
 use kinform_api::{Scope, Status};
 
-use crate::http::list_options::ReadOptions;
-use crate::http::query::Query;
+use crate::http::negotiate::{Form, Look};
 use crate::http::route::Target;
+use crate::http::shard_selector::ShardSelector;
 use crate::resource::ResourceInfo;
 use crate::resource::fields::{self, Absent};
 use crate::storage::{Place, Snapshot, Stored};
@@ -26,6 +26,7 @@ pub(crate) struct Selection {
     range: Range,
     labels: LabelSelector,
     fields: Vec<Term>,
+    shards: Option<ShardSelector>,
 }
 
 #[derive(Clone, Debug)]
@@ -96,12 +97,28 @@ impl Selection {
             range,
             labels,
             fields: terms,
+            shards: None,
         })
+    }
+
+    /// Selects only the objects of these shards.
+    #[must_use]
+    pub(crate) fn within(mut self, shards: Option<ShardSelector>) -> Self {
+        self.shards = shards;
+        self
+    }
+
+    /// Returns the selector of shards that a list names. Upstream's lists of custom resources, its
+    /// tables and its lists of metadata have no field for it.
+    pub(crate) fn echo(&self, resource: &ResourceInfo, form: Form) -> Option<String> {
+        let has_field = form.look == Look::Whole && !resource.is_custom();
+        let shards = self.shards.as_ref().filter(|_| has_field)?;
+        Some(shards.text())
     }
 
     /// Returns whether every object in the range is selected.
     pub(crate) fn is_unfiltered(&self) -> bool {
-        self.labels.is_empty() && self.fields.is_empty()
+        self.labels.is_empty() && self.fields.is_empty() && self.shards.is_none()
     }
 
     /// Bounds of the range in a snapshot.
@@ -150,6 +167,7 @@ impl Selection {
                 (value == term.value) == (term.operator != FieldOperator::NotEquals)
             })
             && (self.labels.is_empty() || self.labels.matches(|key| object.label(key)))
+            && self.shards.as_ref().is_none_or(|of| of.matches(object))
     }
 }
 
@@ -197,13 +215,4 @@ fn unknown_field(resource: &ResourceInfo, name: &str) -> String {
         }
         _ => format!("field label not supported: {name}"),
     }
-}
-
-/// Selection for the selectors of a request.
-///
-/// # Errors
-/// A selector that does not parse, or a field that the resource does not know.
-pub(crate) fn selection(target: &Target, query: &Query) -> Result<Selection, Status> {
-    let options = ReadOptions::read(query, false)?;
-    Selection::new(target, options.labels.clone(), &options.fields)
 }

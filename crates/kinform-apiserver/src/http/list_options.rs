@@ -41,6 +41,8 @@ pub(crate) struct ReadOptions {
     pub(crate) timeout_seconds: u64,
     pub(crate) bookmarks: bool,
     pub(crate) initial_events: Option<bool>,
+    /// `shardSelector` as it was sent.
+    pub(crate) shards: String,
 }
 
 impl ReadOptions {
@@ -63,6 +65,7 @@ impl ReadOptions {
             timeout_seconds: u64::try_from(timeout_seconds).unwrap_or(0),
             bookmarks: query.flag("allowWatchBookmarks").unwrap_or(false),
             initial_events: query.flag("sendInitialEvents"),
+            shards: query.text("shardSelector").to_owned(),
         };
         let mut matched = query.text("resourceVersionMatch");
         let from_any = matches!(&*options.version, "" | "0");

@@ -11,5 +11,6 @@ pub(crate) mod pretty;
 pub(crate) mod query;
 pub(crate) mod reply;
 pub(crate) mod route;
+pub(crate) mod shard_selector;
 pub(crate) mod yaml;
 mod yaml_value;

@@ -9,8 +9,8 @@
 //!
 //! Upstream: `apiserver:pkg/storage/continue.go`.
 
-use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::{DecodeError, Engine};
 use kinform_api::Status;
 use serde::{Deserialize, Serialize};
 
@@ -64,9 +64,15 @@ impl Token {
                 "invalid continue token: continue key is not valid: {why}"
             ))
         };
-        let bytes = URL_SAFE_NO_PAD
-            .decode(text)
-            .map_err(|error| invalid(&format!("illegal base64 data: {error}")))?;
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|error| {
+            // As Go counts: of a byte that is left over, the byte.
+            let at = match error {
+                DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => at,
+                DecodeError::InvalidLength(length) => length.saturating_sub(1),
+                DecodeError::InvalidPadding => text.len(),
+            };
+            invalid(&format!("illegal base64 data at input byte {at}"))
+        })?;
         let wire: Wire<'_> = serde_json::from_slice(&bytes).map_err(|_| {
             let first = quoted(bytes.first().copied().unwrap_or_default());
             invalid(&format!(

@@ -58,7 +58,7 @@ pub(crate) async fn list(
     form: Form,
     headers: &HeaderMap,
 ) -> Result<Response<Body>, Status> {
-    let selection = Selection::new(target, options.labels.clone(), &options.fields)?;
+    let selection = state.selection(target, &options)?;
     let source = Source::of(state, &target.resource);
     source.begun().await;
     let page = choose(&source, &options).await?;
@@ -81,6 +81,7 @@ pub(crate) async fn list(
             .filter(|_| more)
             .map(|last| Token::after(&relative(&last), Some(page.view.revision)).encode()),
         remaining: (more && selection.is_unfiltered()).then(|| page.view.snapshot.count(to, end)),
+        shards: selection.echo(&target.resource, form),
     };
     let chunks = Chunks {
         encoder: source.encoder(form),

@@ -62,7 +62,7 @@ pub(crate) async fn watch(
     options: ReadOptions,
     form: Form,
 ) -> Result<Response<Body>, Status> {
-    let selection = Selection::new(target, options.labels.clone(), &options.fields)?;
+    let selection = state.selection(target, &options)?;
     // Upstream's versioner returns an error that is not an API status: it becomes a 500 without a
     // reason.
     let version =

@@ -34,6 +34,7 @@ use crate::resource::Registry;
 use crate::state::derived::Derived;
 use crate::state::documents::Documents;
 use crate::state::event_ttl::EventTtl;
+use crate::state::feature_gates::FeatureGates;
 use crate::state::mirrors::Mirrors;
 use crate::state::owner_graph::OwnerGraph;
 use crate::state::plugins::AdmissionPlugins;
@@ -69,6 +70,7 @@ pub struct Builder {
     names: Vec<String>,
     hooks: Hooks,
     plugins: AdmissionPlugins,
+    gates: FeatureGates,
 }
 
 impl std::fmt::Debug for Builder {
@@ -110,6 +112,7 @@ impl Default for Builder {
             names: Vec::new(),
             hooks: Hooks::default(),
             plugins: AdmissionPlugins::default(),
+            gates: FeatureGates::default(),
         }
     }
 }
@@ -237,6 +240,13 @@ impl Builder {
     /// [with the content of namespaces](Self::with_namespace_content).
     pub fn admission(mut self, plugins: AdmissionPlugins) -> Self {
         self.plugins = plugins;
+        self
+    }
+
+    /// Sets the features that are on: one [`FeatureGate`](crate::FeatureGate), or several; by default
+    /// those of a real server, where all of these are off.
+    pub fn feature_gates(mut self, gates: impl Into<FeatureGates>) -> Self {
+        self.gates = gates.into();
         self
     }
 
@@ -443,6 +453,7 @@ impl Builder {
                 true => self.plugins.with_namespace_content(),
                 false => self.plugins,
             },
+            gates: self.gates,
             mirrors: Mirrors::default(),
             webhooks: Derived::default(),
             policies: Derived::default(),

@@ -7,7 +7,8 @@
 //! The modules above share one `State`; this module answers no request.
 //!
 //! * `derived.rs`: values computed from stored objects; `metrics.rs`: counts and durations of
-//!   requests; `plugins.rs`: the admission plugins that are on; `mirrors.rs`: the objects of versions
+//!   requests; `plugins.rs`: the admission plugins that are on; `feature_gates.rs`: the features that
+//!   are on; `mirrors.rs`: the objects of versions
 //!   that are not stored;
 //! * `owner_graph.rs`: the objects that refer to each owner; `pod_logs.rs`: lines that tests
 //!   register for containers; `event_ttl.rs`: when events end; `documents.rs`: OpenAPI documents that
@@ -18,6 +19,7 @@
 pub(crate) mod derived;
 pub(crate) mod documents;
 pub(crate) mod event_ttl;
+pub(crate) mod feature_gates;
 pub(crate) mod metrics;
 pub(crate) mod mirrors;
 pub(crate) mod offload;
@@ -31,12 +33,14 @@ pub(crate) mod wanted_deletes;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kinform_api::Status;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use self::derived::Derived;
 use self::documents::Documents;
 use self::event_ttl::EventTtl;
+use self::feature_gates::{FeatureGate, FeatureGates};
 use self::metrics::Metrics;
 use self::mirrors::Mirrors;
 use self::owner_graph::OwnerGraph;
@@ -48,8 +52,12 @@ use self::wanted_deletes::WantedDeletes;
 use crate::access::Access;
 use crate::budget;
 use crate::clock::Clock;
+use crate::encode::select::Selection;
 use crate::fault::Faults;
 use crate::hooks::Hooks;
+use crate::http::list_options::ReadOptions;
+use crate::http::route::Target;
+use crate::http::shard_selector::ShardSelector;
 use crate::journal::Journal;
 use crate::kubelets::Kubelets;
 use crate::random;
@@ -112,6 +120,7 @@ pub(crate) struct State {
     pub(crate) keeps_inert: bool,
     /// The compiled-in admission plugins that are on.
     pub(crate) plugins: AdmissionPlugins,
+    pub(crate) gates: FeatureGates,
     /// Calls of webhooks.
     pub(crate) hooks: Hooks,
     /// The parsed configurations of webhooks.
@@ -147,6 +156,23 @@ impl State {
     pub(crate) fn replica_revision(&self) -> u64 {
         let now = self.store.revision();
         self.faults.replica().map_or(now, |at| at.min(now))
+    }
+
+    /// Resolves the selectors of a request. Selectors of shards count only if the feature is on.
+    ///
+    /// # Errors
+    /// A field that the resource does not know, a name that contradicts the path's, or a malformed
+    /// selector of shards.
+    pub(crate) fn selection(
+        &self,
+        target: &Target,
+        options: &ReadOptions,
+    ) -> Result<Selection, Status> {
+        let selection = Selection::new(target, options.labels.clone(), &options.fields)?;
+        let is_sharded =
+            !options.shards.is_empty() && self.gates.has(FeatureGate::ShardedListAndWatch);
+        let shards = is_sharded.then(|| ShardSelector::parse(&options.shards));
+        Ok(selection.within(shards.transpose()?))
     }
 
     pub(crate) fn bookmark_period(&self) -> Option<Duration> {

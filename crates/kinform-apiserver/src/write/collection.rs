@@ -147,6 +147,9 @@ impl<'a> Deletes<'a> {
             revision: self.view.revision,
             continue_token: None,
             remaining: None,
+            shards: self
+                .selection
+                .echo(&self.write.target.resource, self.write.form),
         };
         let mut out = BytesMut::with_capacity(self.items.len() + 512);
         self.encoder.begin_list(&mut out, &meta, self.items.len());

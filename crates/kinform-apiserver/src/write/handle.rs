@@ -30,9 +30,9 @@ use crate::access::rbac::escalation;
 use crate::access::{Attributes, ResourceRef, Rights, forbidden};
 use crate::admission::Operation;
 use crate::conversion;
-use crate::encode::select::selection;
 use crate::encode::{object_reply, shown_reply};
 use crate::http::body::Body;
+use crate::http::list_options::ReadOptions;
 use crate::http::negotiate::{self};
 use crate::http::reply;
 use crate::http::route::Target;
@@ -411,10 +411,9 @@ fn delete_collection<'a>(
 ) -> Result<Handled<'a>, Box<Status>> {
     let body = (content_type(request), &*request.body);
     let options = DeleteOptions::read(request.query, body)?;
-    match (
-        selection(write.target, request.query),
-        write.warning_of_orphans(&options),
-    ) {
+    let selected = ReadOptions::read(request.query, false)
+        .and_then(|read| write.state.selection(write.target, &read));
+    match (selected, write.warning_of_orphans(&options)) {
         (Ok(selection), _) => Ok(Handled::Deletes(Deletes::new(
             write, request, options, selection,
         ))),

@@ -28,6 +28,7 @@ mod quotas;
 mod refusals;
 mod rights;
 mod semantics;
+mod shards;
 mod sockets;
 mod tls;
 mod warnings;

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
-use kinform_apiserver::{AdmissionPlugins, FaultRule};
+use kinform_apiserver::{AdmissionPlugins, FaultRule, FeatureGates};
 use kinform_controlplane::Selection;
 
 use super::values::{ServiceAddress, duration, host_name, service_address};
@@ -55,6 +55,9 @@ pub(crate) struct ServeArgs {
     /// turns all of them off
     #[arg(long, allow_hyphen_values = true, value_name = "NAME,-NAME")]
     pub(crate) admission: Option<AdmissionPlugins>,
+    /// Turn on features that are off by default: ShardedListAndWatch
+    #[arg(long, value_name = "NAME=BOOL,..")]
+    pub(crate) feature_gates: Option<FeatureGates>,
     /// Call the webhooks of a service at this address, which must be on this machine or in its
     /// network: namespace/name=127.0.0.1:9443
     #[arg(long, value_parser = service_address, value_name = "NS/NAME=ADDRESS")]
@@ -120,6 +123,20 @@ mod tests {
     use clap::Parser as _;
 
     use crate::args::{Cli, Command};
+
+    #[test]
+    fn an_unknown_feature_gate_is_refused_with_a_line_that_names_the_known_ones() {
+        let parse =
+            |gates: &str| Cli::try_parse_from(["kinform", "serve", "--feature-gates", gates]);
+        assert!(parse("ShardedListAndWatch=true").is_ok());
+        for gates in ["WatchList=true", "ShardedListAndWatch=maybe", "nonsense"] {
+            let error = parse(gates).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{gates}");
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            assert!(first.ends_with(": ShardedListAndWatch"), "{text}");
+        }
+    }
 
     #[test]
     fn what_follows_two_dashes_is_the_command_to_run() {

@@ -23,22 +23,20 @@
 //! INVARIANT: a shard of another member is acquired only once its term is dead; see `roster`.
 //! BOUND: one write a shard, and one a member, at a time; members as `roster` has it.
 //!
-//! `hash`, `range`, `split` and `selector` are the division of keys; `record` is what leases say,
-//! `roster` who lives, `ledger` who has what, `plan` who should have what, `flow` the way of one
-//! shard.
+//! `split` is the division of keys, on the hashes, ranges and selectors of [`kinform_api::shards`];
+//! `record` is what leases say, `roster` who lives, `rank` who has the first claim, `ledger` who has
+//! what, `plan` who should have what, `flow` the way of one shard.
 //!
 //! Upstream counterpart: none; the division of keys is that of KEP-5866.
 
 mod flow;
-pub mod hash;
 pub mod input;
 mod ledger;
 pub mod options;
 mod plan;
-pub mod range;
+mod rank;
 pub mod record;
 mod roster;
-pub mod selector;
 pub mod split;
 pub mod step;
 mod term;
@@ -49,17 +47,18 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use kinform_api::mutant;
+pub use kinform_api::shards::{
+    MAX_SELECTOR_BYTES, Ranges, SelectorError, SelectorErrorKind, ShardField, ShardRange, key_hash,
+    parse, selector,
+};
 
 use crate::time::Instant;
 
-pub use hash::key_hash;
 pub use input::{Answer, Input};
 pub use options::ShardingOptions;
-pub use range::{Ranges, ShardRange};
 pub use record::{Holder, MemberLease, MemberTerm, ShardLease, ShardRecord};
 pub use roster::MAX_MEMBERS;
-pub use selector::{MAX_SELECTOR_BYTES, SelectorError, SelectorErrorKind, parse, selector};
-pub use split::{MAX_SHARDS, ShardField, ShardId, Shards};
+pub use split::{MAX_SHARDS, ShardId, Shards};
 pub use step::{CloseReason, Purpose, Report, RequestId, Step, Write};
 
 use ledger::{Extent, Ledger, Stage};

@@ -23,8 +23,8 @@ use kinform_api::mutant;
 use crate::time::Instant;
 
 use super::Sharding;
-use super::hash::rendezvous;
 use super::ledger::Stage;
+use super::rank::rendezvous;
 use super::roster::NOBODY;
 
 /// BOUND: free shards that one plan distributes, the first in order. Others wait for the next plan.

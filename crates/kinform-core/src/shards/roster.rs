@@ -19,10 +19,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kinform_api::mutant;
+use kinform_api::shards::key_hash;
 
 use crate::time::Instant;
 
-use super::hash::key_hash;
 use super::record::{Holder, MemberLease, MemberTerm};
 use super::step::RequestId;
 

@@ -12,37 +12,10 @@
 use std::fmt;
 use std::num::NonZeroU32;
 
-use super::hash::key_hash;
-use super::range::{ShardRange, TOP};
+use kinform_api::shards::{ShardField, ShardRange, TOP, key_hash};
 
 /// BOUND: shards; each is a Lease.
 pub const MAX_SHARDS: u32 = 16_384;
-
-/// The field whose hash decides the shard of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ShardField {
-    /// `object.metadata.namespace`: an object and those that it owns are in one shard.
-    Namespace,
-    /// `object.metadata.uid`.
-    Uid,
-}
-
-impl ShardField {
-    /// The path of the field in a selector.
-    #[must_use]
-    pub const fn path(self) -> &'static str {
-        match self {
-            Self::Namespace => "object.metadata.namespace",
-            Self::Uid => "object.metadata.uid",
-        }
-    }
-
-    pub(super) fn of_path(path: &str) -> Option<Self> {
-        [Self::Namespace, Self::Uid]
-            .into_iter()
-            .find(|field| field.path() == path)
-    }
-}
 
 /// The number of a shard, from zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -132,7 +105,8 @@ impl Shards {
 
 #[cfg(test)]
 mod tests {
-    use super::super::range::Ranges;
+    use kinform_api::shards::Ranges;
+
     use super::*;
 
     #[test]

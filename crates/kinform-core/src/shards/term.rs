@@ -15,9 +15,9 @@ use kinform_api::mutant;
 
 use crate::time::Instant;
 
-use super::hash::rendezvous;
 use super::input::Answer;
 use super::ledger::{Doubt, Extent, Stage};
+use super::rank::rendezvous;
 use super::record::{Holder, MemberLease, MemberTerm};
 use super::roster::NOBODY;
 use super::step::{CloseReason, RequestId, Step};

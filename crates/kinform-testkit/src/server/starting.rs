@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use kinform::source::{ClientOptions, ConfigOverrides, client_for, config_from};
-use kinform_apiserver::{Builder, Server, Stopped, WatchLag};
+use kinform_apiserver::{Builder, FeatureGates, Server, Stopped, WatchLag};
 use kube_client::Client;
 use kube_client::config::Kubeconfig;
 use kube_core::CustomResourceExt;
@@ -84,6 +84,13 @@ impl Starting {
     pub fn with(mut self, change: impl Fn(Builder) -> Builder + Send + Sync + 'static) -> Self {
         self.changes.push(Box::new(change));
         self
+    }
+
+    /// Sets the features of the server that are on, such as
+    /// [`FeatureGate::ShardedListAndWatch`](crate::FeatureGate).
+    pub fn feature_gates(self, gates: impl Into<FeatureGates>) -> Self {
+        let gates = gates.into();
+        self.with(move |builder| builder.feature_gates(gates))
     }
 
     /// Uses no sockets: clients reach the server by a function call, through a [`Link`]. Everything

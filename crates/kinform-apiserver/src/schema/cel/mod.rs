@@ -10,7 +10,8 @@
 //!   type-checking; `tokens.rs`: positions of mistakes; `parts.rs`: the parts of an expression;
 //! * `meter.rs`: the cost of running; `paid.rs`: functions that cost more than others;
 //!   `mend.rs`: expressions that the interpreter would evaluate in another way than upstream;
-//! * `environment.rs`: the variables of admission, and their types.
+//! * `environment.rs`: the variables of admission, and their types;
+//! * `syntax.rs`: texts that are only parsed.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/cel`, `cel-go`.
 
@@ -22,5 +23,6 @@ pub(crate) mod meter;
 pub(crate) mod paid;
 pub(crate) mod parts;
 pub(crate) mod program;
+pub(crate) mod syntax;
 pub(crate) mod tokens;
 pub(crate) mod types;

@@ -129,22 +129,23 @@ fn too_deep() -> String {
 /// Parses on a thread whose stack suffices for any text. An expression that is too deep for later
 /// steps is refused there.
 fn parse_aside(text: &str) -> Result<IdedExpr, String> {
-    let parse = || {
+    let parsed = aside(|| {
         let expression = parse(text)?;
         match depth(&expression) > MAX_DEPTH * 4 {
             true => Err(too_deep()),
             false => Ok(expression),
         }
-    };
-    let aside = thread::Builder::new().stack_size(PARSER_STACK);
-    thread::scope(|scope| {
-        let parsed = aside.spawn_scoped(scope, parse).map(|parser| parser.join());
-        match parsed {
-            Ok(Ok(parsed)) => parsed,
-            // The thread could not be started, or the parser panicked.
-            _ => Err("ERROR: <input>:-1:0: the expression could not be parsed".to_owned()),
-        }
+    });
+    parsed.unwrap_or_else(|| {
+        Err("ERROR: <input>:-1:0: the expression could not be parsed".to_owned())
     })
+}
+
+/// Calls a function on a thread whose stack suffices for the parser. Returns `None` if the thread
+/// could not be started, or panicked.
+pub(super) fn aside<T: Send>(call: impl FnOnce() -> T + Send) -> Option<T> {
+    let aside = thread::Builder::new().stack_size(PARSER_STACK);
+    thread::scope(|scope| aside.spawn_scoped(scope, call).ok()?.join().ok())
 }
 
 fn parse(text: &str) -> Result<IdedExpr, String> {

@@ -22,6 +22,7 @@ mod reads;
 mod recorded;
 pub(crate) mod report;
 mod rows;
+mod shards;
 mod streams;
 mod table;
 mod transcripts;
@@ -198,6 +199,26 @@ const DIFFERENCES: &[(&str, &str)] = &[
     (
         "bookmark/apps.v1.daemonsets.pb",
         "upstream keeps one annotation of daemon sets as a field, which its bookmarks have, too",
+    ),
+    (
+        "shards/selector-035.json",
+        "the parser of CEL names other tokens that it would take",
+    ),
+    (
+        "shards/selector-045.json",
+        "the parser of CEL knows no names in backticks",
+    ),
+    (
+        "shards/selector-107.json",
+        "the parser of CEL names other tokens that it would take",
+    ),
+    (
+        "shards/selector-110.json",
+        "the parser of CEL names other tokens that it would take",
+    ),
+    (
+        "shards/selector-127.json",
+        "the parser of CEL expands macros, and refuses this one earlier",
     ),
 ];
 

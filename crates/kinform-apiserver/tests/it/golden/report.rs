@@ -19,7 +19,7 @@ const END: &str = "<!-- end -->";
 static PAGE: Mutex<()> = Mutex::new(());
 
 /// Content of each folder: folders of the first recording, then stories that were recorded later.
-const FOLDERS: [(&str, &str); 21] = [
+const FOLDERS: [(&str, &str); 23] = [
     (
         "list",
         "lists in every form: JSON, protobuf, tables, metadata alone, pages, compressed",
@@ -67,6 +67,14 @@ const FOLDERS: [(&str, &str); 21] = [
     (
         "fresh",
         "lists of a server that has just been started, roles included",
+    ),
+    (
+        "sharded",
+        "shards of lists and streams, on a server with the gate `ShardedListAndWatch`",
+    ),
+    (
+        "shards",
+        "shards in every form, with every other parameter, and refused selectors of shards",
     ),
 ];
 /// Number of folders of the first recording.

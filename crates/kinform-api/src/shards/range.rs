@@ -14,7 +14,7 @@
 use std::fmt;
 
 /// The end of the last range: 2^64.
-pub(super) const TOP: u128 = 1 << 64;
+pub const TOP: u128 = 1 << 64;
 
 /// A range of hashes that is not empty.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,14 +1,13 @@
-//! Hashes: of a key, which decides its shard, and of a member with a shard, which decides an order.
+//! The hash of a key, by which objects are divided.
 //!
 //! ```text
-//! uid or namespace → FNV-1a 64 → a point of the circle that shards divide
-//! member's name + shard → rendezvous → rank
+//! uid or namespace → FNV-1a 64 → a point of the circle that ranges divide
 //! ```
 //!
-//! The first is part of the API: servers compute it for sharded lists and watches. The second is
-//! this engine's own, and all replicas of one version compute the same.
+//! It is part of the API: a server computes it for sharded lists and watches, and a client to know
+//! the range of an object.
 //!
-//! Upstream counterpart: `apimachinery:pkg/sharding`; rendezvous hashing has none.
+//! Upstream counterpart: `apimachinery:pkg/sharding`.
 
 const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0100_0000_01b3;
@@ -27,20 +26,6 @@ pub const fn key_hash(key: &str) -> u64 {
         at += 1;
     }
     hash
-}
-
-/// Returns the rank of a member for a shard; the greatest has the first claim. `member` is the
-/// hash of its name.
-#[must_use]
-pub(super) const fn rendezvous(member: u64, shard: u32) -> u64 {
-    mix(member ^ mix(shard as u64 + 1))
-}
-
-/// The finalizer of SplitMix64: each bit of the input changes each bit of the output.
-const fn mix(value: u64) -> u64 {
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }
 
 #[cfg(test)]
@@ -90,19 +75,5 @@ mod tests {
         for (uid, half) in halves.chain(upper.map(|uid| (uid, 1))) {
             assert_eq!(key_hash(uid) >> 63, half, "{uid}");
         }
-    }
-
-    #[test]
-    fn ranks_of_members_are_spread_evenly() {
-        let members: Vec<u64> = (0..8).map(|at| key_hash(&format!("member-{at}"))).collect();
-        let mut firsts = [0_u32; 8];
-        for shard in 0..16_384 {
-            let first = (0..8).max_by_key(|at| rendezvous(members[*at], shard));
-            firsts[first.unwrap()] += 1;
-        }
-        assert!(
-            firsts.iter().all(|n| (1_900..2_200).contains(n)),
-            "{firsts:?}"
-        );
     }
 }

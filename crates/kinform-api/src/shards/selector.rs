@@ -3,6 +3,7 @@
 //! ```text
 //! field + Ranges ──▶ shardRange(object.metadata.uid, '0x..', '0x..') || ..   or None above 4 KiB
 //! text ──parse──▶ field + Ranges   or SelectorError { at, .. }
+//! text ──parse_terms──▶ field + [ShardRange], in their order ──terms_text──▶ the server's echo
 //! ```
 //!
 //! Bounds have 16 lower-case hexadecimal digits; only 2^64 has 17. All ranges of a selector name one
@@ -12,13 +13,38 @@
 //! Upstream counterpart: `apiserver:pkg/sharding/parser.go`.
 
 use super::range::{Ranges, ShardRange, TOP};
-use super::split::ShardField;
 
 /// BOUND: bytes of a selector that is sent: with more, a request line could be too long for a
 /// server or a proxy on the way.
 pub const MAX_SELECTOR_BYTES: usize = 4 << 10;
 /// BOUND: parentheses inside of each other.
 const MAX_DEPTH: usize = 32;
+
+/// The field whose hash decides the shard of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ShardField {
+    /// `object.metadata.namespace`: an object and those that it owns are in one shard.
+    Namespace,
+    /// `object.metadata.uid`.
+    Uid,
+}
+
+impl ShardField {
+    /// The path of the field in a selector.
+    #[must_use]
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::Namespace => "object.metadata.namespace",
+            Self::Uid => "object.metadata.uid",
+        }
+    }
+
+    fn of_path(path: &str) -> Option<Self> {
+        [Self::Namespace, Self::Uid]
+            .into_iter()
+            .find(|field| field.path() == path)
+    }
+}
 
 /// Returns the selector for these hashes of a field. Returns `None` if none is sent: for all
 /// hashes, for an empty set, and where it would be longer than 4 KiB.
@@ -27,13 +53,19 @@ pub fn selector(field: ShardField, ranges: &Ranges) -> Option<String> {
     if ranges.is_empty() || *ranges == Ranges::all() {
         return None;
     }
+    let text = terms_text(field, ranges.as_slice());
+    (text.len() <= MAX_SELECTOR_BYTES).then_some(text)
+}
+
+/// Returns the text of these ranges in this order, as a server echoes them.
+#[must_use]
+pub fn terms_text(field: ShardField, ranges: &[ShardRange]) -> String {
     let term = |range: &ShardRange| {
         let (path, start, end) = (field.path(), range.start(), range.end());
         format!("shardRange({path}, '{start:#018x}', '{end:#018x}')")
     };
-    let terms: Vec<String> = ranges.as_slice().iter().map(term).collect();
-    let text = terms.join(" || ");
-    (text.len() <= MAX_SELECTOR_BYTES).then_some(text)
+    let terms: Vec<String> = ranges.iter().map(term).collect();
+    terms.join(" || ")
 }
 
 /// A text that is no selector.
@@ -88,6 +120,15 @@ pub enum SelectorErrorKind {
 /// # Errors
 /// The first rule that the text breaks, with its position.
 pub fn parse(text: &str) -> Result<(ShardField, Ranges), SelectorError> {
+    let (field, ranges) = parse_terms(text)?;
+    Ok((field, ranges.into_iter().collect()))
+}
+
+/// Parses a selector into its ranges, in the order in which they are written.
+///
+/// # Errors
+/// The first rule that the text breaks, with its position.
+pub fn parse_terms(text: &str) -> Result<(ShardField, Vec<ShardRange>), SelectorError> {
     let mut parser = Parser {
         text,
         at: 0,
@@ -103,7 +144,7 @@ pub fn parse(text: &str) -> Result<(ShardField, Ranges), SelectorError> {
         return Err(parser.expected("|| or the end"));
     }
     let field = parser.field.ok_or_else(|| parser.expected(CALL))?;
-    Ok((field, parser.ranges.into_iter().collect()))
+    Ok((field, parser.ranges))
 }
 
 const CALL: &str = "shardRange(field, start, end)";
@@ -265,13 +306,17 @@ fn hexadecimal(bound: &str) -> Option<u128> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::split::{ShardId, Shards};
     use super::*;
+
+    /// One of equal parts of all hashes.
+    fn part(at: u128, count: u128) -> ShardRange {
+        let start = |at: u128| (at * TOP).div_ceil(count);
+        ShardRange::new(u64::try_from(start(at)).unwrap(), start(at + 1)).unwrap()
+    }
 
     #[test]
     fn the_text_is_the_one_that_a_real_server_echoes() {
-        let halves = Shards::by_uid(2).unwrap();
-        let half = |at| Ranges::from(halves.range(ShardId(at)).unwrap());
+        let half = |at| Ranges::from(part(at, 2));
         let table = [
             "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')",
             "shardRange(object.metadata.uid, '0x8000000000000000', '0x10000000000000000')",
@@ -285,11 +330,7 @@ mod tests {
 
     #[test]
     fn texts_are_read_as_they_were_written() {
-        let shards = Shards::by_namespace(64).unwrap();
-        let ranges: Ranges = [3, 4, 9, 63]
-            .into_iter()
-            .map(|at| shards.range(ShardId(at)).unwrap())
-            .collect();
+        let ranges: Ranges = [3, 4, 9, 63].map(|at| part(at, 64)).into_iter().collect();
         let text = selector(ShardField::Namespace, &ranges).unwrap();
         assert_eq!(text.matches("||").count(), 2);
         assert_eq!(parse(&text), Ok((ShardField::Namespace, ranges)));
@@ -299,11 +340,8 @@ mod tests {
     fn neither_everything_nor_nothing_nor_a_long_text_is_sent() {
         assert_eq!(selector(ShardField::Uid, &Ranges::all()), None);
         assert_eq!(selector(ShardField::Uid, &Ranges::none()), None);
-        let shards = Shards::by_uid(1_000).unwrap();
-        let every_second = |count: u32| -> Ranges {
-            let ids = (0..count).map(|at| ShardId(2 * at));
-            ids.map(|at| shards.range(at).unwrap()).collect()
-        };
+        let every_second =
+            |count: u128| -> Ranges { (0..count).map(|at| part(2 * at, 1_000)).collect() };
         let longest = selector(ShardField::Uid, &every_second(51)).unwrap();
         assert!(longest.len() <= MAX_SELECTOR_BYTES, "{}", longest.len());
         assert_eq!(selector(ShardField::Uid, &every_second(53)), None);
@@ -317,6 +355,14 @@ mod tests {
         );
         let expected = Ranges::from(ShardRange::new(0, 2).unwrap());
         assert_eq!(parse(&text), Ok((ShardField::Uid, expected)));
+    }
+
+    #[test]
+    fn terms_keep_their_order_and_are_written_again_as_they_were() {
+        let ranges = [part(1, 2), part(0, 2), part(1, 2)];
+        let text = terms_text(ShardField::Uid, &ranges);
+        assert_eq!(parse_terms(&text), Ok((ShardField::Uid, Vec::from(ranges))));
+        assert_eq!(parse(&text), Ok((ShardField::Uid, Ranges::all())));
     }
 
     #[test]
