@@ -444,7 +444,11 @@ impl<K, S: ReflectorStore<K>> Running<K, S> {
                 self.store.unreadable(&quarantine);
                 return self.reporter.report(ReportEvent::Quarantined(quarantine));
             }
-            Delta::WentBack | Delta::CaughtUp | Delta::Forget | Delta::Sync { .. } => return,
+            Delta::WentBack
+            | Delta::CaughtUp
+            | Delta::Forget
+            | Delta::Scope(_)
+            | Delta::Sync { .. } => return,
         };
         self.check(done);
     }
