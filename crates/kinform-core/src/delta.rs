@@ -17,7 +17,7 @@ use std::sync::Arc;
 use kinform_api::{KeyRef, ObjectKey};
 
 use crate::object::Object;
-use crate::store::scope::Scope;
+use crate::scope::Scope;
 
 /// One thing that a reflector heard, in the server's order.
 ///

@@ -13,8 +13,8 @@ use super::*;
 use crate::delta::Quarantine;
 use crate::object::Object;
 use crate::object::projection::Projection;
+use crate::scope::{Scope, ScopeField};
 use crate::shards::Ranges;
-use crate::store::scope::{Scope, ScopeField};
 
 /// `name@version`, or `name/uid@version`.
 fn object(text: &str) -> Object {

@@ -35,12 +35,12 @@ use super::tier::{Tier, Trained, Training};
 use crate::delta::{Change, Delta, HandlerId, Quarantine, QuarantineOrigin};
 use crate::fifo;
 use crate::object::Object;
+use crate::scope::Scope;
 use crate::snapshot::Snapshot;
 use crate::store::diff::same_version;
 use crate::store::edit::{BuiltIndex, Edit, Seen};
 use crate::store::index::IndexConflict;
 use crate::store::root::{IndexId, Root};
-use crate::store::scope::Scope;
 
 /// Applies deltas to a store, one batch at a time.
 #[derive(Debug)]
@@ -422,8 +422,8 @@ impl Applier {
         batch.is_touched = true;
     }
 
-    /// What is outside leaves the store and the list that runs. What is wanted more is there once a list
-    /// has ended: until then the root does not say that it has it.
+    /// Objects outside leave the store and the list that runs. A range that is wanted more is stored once
+    /// a list has ended: until then the root does not claim it.
     fn narrow(&mut self, wanted: Arc<Scope>, batch: &mut Batch) {
         let before = self.wanted.replace(Arc::clone(&wanted));
         if before.is_some_and(|before| before.is_within(&wanted)) {

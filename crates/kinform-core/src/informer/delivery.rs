@@ -35,9 +35,9 @@ use kinform_api::mutant;
 use super::ring::{Batch, Found};
 use super::writer::{Mark, Reader};
 use crate::delta::{Change, HandlerId};
+use crate::scope::covers;
 use crate::store::diff::Diff;
 use crate::store::root::Root;
-use crate::store::scope::covers;
 
 // BOUND: changes handed out at once from a difference or a resync, but for the rest of a block.
 const PIECE: usize = 256;

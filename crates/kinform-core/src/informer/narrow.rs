@@ -14,9 +14,9 @@ use std::sync::Arc;
 
 use kinform_api::KeyRef;
 
+use crate::scope::Scope;
 use crate::shards::Ranges;
 use crate::store::edit::Edit;
-use crate::store::scope::Scope;
 
 /// Takes everything outside of `wanted` away; returns the number of objects that left.
 pub(super) fn narrow(edit: &mut Edit, wanted: &Scope) -> usize {

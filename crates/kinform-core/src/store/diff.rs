@@ -24,9 +24,9 @@ use kinform_api::mutant;
 
 use super::radix::WIDTH;
 use super::root::Root;
-use super::scope::covers;
 use crate::delta::Change;
 use crate::object::Object;
+use crate::scope::covers;
 
 /// The difference of two roots, to be taken piece by piece.
 #[derive(Debug, Clone)]

@@ -25,12 +25,12 @@ use super::frontier::Frontier;
 use super::index::{Index, IndexConflict, IndexData, IndexError, IndexFailure};
 use super::radix::WIDTH;
 use super::root::{IndexId, Root};
-use super::scope::Scope;
 use super::slot_hint::SlotHint;
 use super::slots::SlotSet;
 use super::state::State;
 use crate::delta::Quarantine;
 use crate::object::Object;
+use crate::scope::Scope;
 
 // BOUND: failures kept for the report of one batch; all are counted.
 const KEPT_FAILURES: usize = 100;

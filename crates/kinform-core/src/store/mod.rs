@@ -17,7 +17,6 @@
 //! | `baseline` | [`baseline::RootBaseline`], the stored objects that a list is compared with; `slot_hint` the guess at the next of them |
 //! | `frontier` | where new keys of a first list wait to be entered together |
 //! | `index` | [`index::Index`], what an index looks at, and its postings |
-//! | `scope` | [`scope::Scope`], the objects that a store of a part of a resource keeps |
 //! | `radix`, `cursor` | the persistent array below them, and how many of its values are read at once |
 //! | `directory`, `slots` | the persistent hash directory and slot set |
 //!
@@ -35,7 +34,6 @@ pub mod index;
 pub mod order;
 mod radix;
 pub mod root;
-pub mod scope;
 pub mod shared;
 pub mod slot_hint;
 mod slots;

@@ -20,12 +20,12 @@ use kinform_api::{KeyRef, ObjectKey};
 use super::directory::{Directory, Seed};
 use super::index::{Index, IndexData, NAMESPACE};
 use super::radix::{Radix, WIDTH};
-use super::scope::Scope;
 use super::slot_hint::SlotHint;
 use super::slots::SlotSet;
 use super::state::State;
 use crate::delta::Quarantine;
 use crate::object::Object;
+use crate::scope::Scope;
 
 /// One version of a store; cheap to clone.
 ///

@@ -17,10 +17,10 @@ use kinform_api::{KeyRef, ObjectKey};
 use super::directory::{Directory, Seed};
 use super::index::IndexData;
 use super::radix::Radix;
-use super::scope::Scope;
 use super::slots::SlotSet;
 use crate::delta::Quarantine;
 use crate::object::Object;
+use crate::scope::Scope;
 
 #[derive(Debug, Clone)]
 pub(super) struct State {

@@ -137,7 +137,7 @@ impl World {
         }
     }
 
-    /// What is said to be deleted is not there.
+    /// Checks that no object which was heard as deleted is there.
     fn check_deletions(&mut self) {
         if self.wanted.is_none() {
             return;

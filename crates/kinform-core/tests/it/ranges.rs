@@ -13,8 +13,8 @@ use kinform_core::informer::delivery::{Delivery, Next};
 use kinform_core::informer::ring::RingLimits;
 use kinform_core::informer::writer::Writer;
 use kinform_core::reflector::input::{Event, Input, Outside};
+use kinform_core::scope::{Scope, ScopeField};
 use kinform_core::shards::{Ranges, ShardId, Shards, key_hash};
-use kinform_core::store::scope::{Scope, ScopeField};
 
 use crate::cluster::{Chance, object};
 use crate::listeners::writer;
@@ -110,7 +110,7 @@ fn item(uid: u64, version: u64) -> Delta {
     Delta::Replaced(object(&format!("o{uid}"), uid, version))
 }
 
-/// What a delivery says until it is idle: `+o1@5 ~o1@6 -o1@6 *o1@6 synced`.
+/// The words of a delivery until it is idle: `+o1@5 ~o1@6 -o1@6 *o1@6 synced`.
 fn heard(delivery: &mut Delivery) -> String {
     let mut words = Vec::new();
     loop {

@@ -139,9 +139,10 @@ impl Share {
     pub fn has_synced(&self, shard: ShardId) -> bool {
         let range = self.0.shards.range(shard).map(Ranges::from);
         let inner = lock(&self.0.inner);
-        let is_in = |read: &Ranges, range: &Ranges| range.difference(read).is_empty();
+        let covers = |all: &Ranges, range: &Ranges| range.difference(all).is_empty();
         range.is_some_and(|range| {
-            is_in(&range, &self.0.wanted.borrow()) && inner.read.values().all(|r| is_in(r, &range))
+            let mut read = inner.read.values();
+            covers(&self.0.wanted.borrow(), &range) && read.all(|read| covers(read, &range))
         })
     }
 

@@ -1,7 +1,7 @@
 //! The order of the modules in `kinform`, the shell.
 //!
 //! ```text
-//! env error sync index_key ◀─ reporter report state metrics retry reflector_options ◀─ object
+//! env error sync index_key ◀─ reporter report state metrics retry share reflector_options ◀─ object
 //!   ◀─ source ◀─ snapshot ◀─ informer ◀─ store lister index handler changes ◀─ factory registry select
 //!   ◀─ workqueue hands events ◀─ controller ◀─ overlay expiring parallel
 //! ```
@@ -22,6 +22,7 @@ pub(super) const LAW: Law = Law {
             "state",
             "metrics",
             "retry",
+            "share",
             "reflector_options",
         ],
         &["object"],
