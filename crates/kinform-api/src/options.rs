@@ -43,6 +43,8 @@ pub struct ListOptions {
     pub resource_version: Option<ResourceVersion>,
     /// The meaning of the version; only with a version.
     pub version_match: Option<VersionMatch>,
+    /// Only objects whose hash is in these ranges. A server that does not know it ignores it.
+    pub shard_selector: Option<String>,
 }
 
 /// The options of a watch.
@@ -61,6 +63,8 @@ pub struct WatchOptions {
     /// True if the state comes first as events, ended by a marked bookmark. Either value needs
     /// [`VersionMatch::NotOlderThan`].
     pub send_initial_events: Option<bool>,
+    /// Only objects whose hash is in these ranges. A server that does not know it ignores it.
+    pub shard_selector: Option<String>,
     /// True if the server may send bookmarks.
     pub allow_bookmarks: bool,
     /// The time after which the server ends the watch; sent in whole seconds, rounded up.
@@ -88,6 +92,7 @@ impl ListOptions {
         query.push("labelSelector", self.label_selector.as_deref());
         query.push("limit", self.limit.map(|l| l.to_string()).as_deref());
         query.push_version(self.resource_version.as_ref(), self.version_match);
+        query.push("shardSelector", self.shard_selector.as_deref());
         query.0.finish()
     }
 }
@@ -108,6 +113,7 @@ impl WatchOptions {
         query.push("labelSelector", self.label_selector.as_deref());
         query.push_version(self.resource_version.as_ref(), self.version_match);
         query.push("sendInitialEvents", self.send_initial_events.map(bool_word));
+        query.push("shardSelector", self.shard_selector.as_deref());
         query.push("timeoutSeconds", seconds.map(|s| s.to_string()).as_deref());
         query.push("watch", Some("true"));
         query.0.finish()
@@ -154,12 +160,14 @@ mod tests {
             continue_token: Some("eyJ2Ij09".into()),
             resource_version: Some("0".into()),
             version_match: Some(VersionMatch::NotOlderThan),
+            shard_selector: Some("shardRange(object.metadata.uid, '0x0', '0x1')".into()),
         };
         assert_eq!(
             options.to_query(),
             "continue=eyJ2Ij09&fieldSelector=spec.nodeName%3Dn1&\
              labelSelector=app+in+%28a%2Cb%29%2C%21c&limit=500&resourceVersion=0&\
-             resourceVersionMatch=NotOlderThan"
+             resourceVersionMatch=NotOlderThan&\
+             shardSelector=shardRange%28object.metadata.uid%2C+%270x0%27%2C+%270x1%27%29"
         );
     }
 

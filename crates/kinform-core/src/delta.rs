@@ -17,6 +17,7 @@ use std::sync::Arc;
 use kinform_api::{KeyRef, ObjectKey};
 
 use crate::object::Object;
+use crate::scope::Scope;
 
 /// One thing that a reflector heard, in the server's order.
 ///
@@ -56,6 +57,9 @@ pub enum Delta {
     CaughtUp,
     /// The objects of a snapshot are not believed any more: the server has no such type.
     Forget,
+    /// From now on only the objects of this scope are kept. What is outside leaves, without a deletion;
+    /// what comes into it is stored by the next list.
+    Scope(Arc<Scope>),
     /// Nothing changed up to this version.
     Bookmark {
         /// The version that the server named.
@@ -145,6 +149,7 @@ impl Delta {
             | Self::ListAbort
             | Self::CaughtUp
             | Self::Forget
+            | Self::Scope(_)
             | Self::Sync { .. }
             | Self::Bookmark { .. }
             | Self::Quarantined(_) => None,

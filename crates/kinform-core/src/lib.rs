@@ -19,6 +19,7 @@ pub mod loops;
 pub mod object;
 pub mod queue;
 pub mod reflector;
+pub mod scope;
 pub mod shards;
 pub mod snapshot;
 pub mod stats;

@@ -169,6 +169,8 @@ pub struct ReflectorStats {
     pub quarantined: u64,
     /// Events skipped: of another kind or of an unknown type.
     pub skipped: u64,
+    /// Items and events about objects that are not wanted.
+    pub outside: u64,
     /// Waits that were begun after a failure.
     pub retries: u64,
     /// Times that a stream was silent for longer than allowed.

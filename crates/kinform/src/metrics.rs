@@ -58,6 +58,8 @@ pub struct InformerStats {
     pub reopens: u64,
     /// Requests made.
     pub requests: u64,
+    /// Items and events read about objects outside of the informer's share, and dropped.
+    pub outside: u64,
     /// Failures that were followed by a wait.
     pub retries: u64,
     /// Watches closed because they were silent.
@@ -220,6 +222,7 @@ impl Telemetry {
         stats.resumed += reflector.resumed;
         stats.reopens += reflector.reopens;
         stats.requests += reflector.requests;
+        stats.outside += reflector.outside;
         stats.retries += reflector.retries;
         stats.silences += reflector.silences;
         stats.quarantined += applier.quarantined;

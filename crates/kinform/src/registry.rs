@@ -1,7 +1,7 @@
 //! The watches that a factory runs: one for all informers with equal requests.
 //!
 //! ```text
-//! Identity (resource, namespace, selectors, form, projection, transform, storage,
+//! Identity (resource, namespace, selectors, form, projection, transform, storage, share,
 //!           own client, own reflector options) → Core, made once
 //! ```
 //!
@@ -23,7 +23,9 @@ use kinform_core::object::projection::Projection;
 use kinform_core::reflector::config::ReflectorConfig;
 
 use crate::env::Env;
-use crate::informer::{Core, CoreParts, Ingest, Options, Recipe, Storage, Tasks, Transform};
+use crate::informer::{
+    Core, CoreParts, Ingest, Options, Recipe, Sharded, Storage, Tasks, Transform,
+};
 use crate::reporter::Reporter;
 use crate::snapshot::{Disk, Selected};
 use crate::source::{ListerWatcher, Representation, ResourceInfo};
@@ -58,6 +60,7 @@ pub(crate) struct Identity {
     pub(crate) via: Option<Via>,
     pub(crate) patience: Patience,
     pub(crate) storage: Storage,
+    pub(crate) sharded: Option<Sharded>,
 }
 
 /// Reflector options of one informer, if it has its own: they are part of its identity.
@@ -144,10 +147,13 @@ impl Registry {
             Some(Via(sources)) => sources(info.clone(), representation),
             None => (self.sources)(info.clone(), representation),
         };
-        let is_audited = options.reflector.audit_period.is_some();
+        // A part of the objects is not what a list at a version has.
+        let is_audited = options.reflector.audit_period.is_some() && identity.sharded.is_none();
         // A transform has no name that another process could compare; another client, another server.
         let disk = self.disk.as_ref().filter(|_| identity.via.is_none());
         let disk = disk.filter(|_| identity.transform.is_none());
+        // The next process may have other shards.
+        let disk = disk.filter(|_| identity.sharded.is_none());
         let made = source(identity.representation);
         // A program's own source may change objects as a transform does.
         let disk = disk.filter(|_| made.client().is_some());
@@ -169,6 +175,7 @@ impl Registry {
                 reporter: Reporter::new(),
             },
             storage: identity.storage,
+            sharded: identity.sharded.clone(),
             shelf,
             env: self.env.clone(),
             options,

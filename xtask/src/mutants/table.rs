@@ -461,6 +461,18 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         packages: MACHINES,
     },
     Mutant {
+        name: "H13",
+        seen: "sharding: informers",
+        mistake: "an object that leaves an informer's ranges is a deletion for a handler that is behind",
+        packages: MACHINES,
+    },
+    Mutant {
+        name: "H14",
+        seen: "sharding: informers",
+        mistake: "a store claims a range that is wanted before it was listed",
+        packages: MACHINES,
+    },
+    Mutant {
         name: "K1",
         seen: "own features: audit",
         mistake: "what the server no longer has is no difference",

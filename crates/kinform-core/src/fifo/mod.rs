@@ -309,6 +309,8 @@ impl DeltaFifo {
                 self.is_populated = true;
                 self.synced_after.get_or_insert(number + 1);
             }
+            // Nothing waits across it: what comes after it is of another scope.
+            Delta::Scope(_) => self.open.clear(),
             Delta::Forget | Delta::Bookmark { .. } | Delta::Sync { .. } | Delta::WentBack => {}
             Delta::Added(_) | Delta::Updated(_) | Delta::Deleted(_) => self.is_populated = true,
             Delta::Replaced(_) | Delta::Quarantined(_) => {}
@@ -419,6 +421,7 @@ impl Reached {
             | Delta::ListAbort
             | Delta::CaughtUp
             | Delta::Forget
+            | Delta::Scope(_)
             | Delta::Replaced(_)
             | Delta::Sync { .. }
             | Delta::Quarantined(_) => return,
@@ -457,6 +460,7 @@ fn key_of(delta: &Delta) -> Option<KeyRef<'_>> {
         | Delta::ListAbort
         | Delta::CaughtUp
         | Delta::Forget
+        | Delta::Scope(_)
         | Delta::Sync { .. }
         | Delta::Bookmark { .. } => None,
     }

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! `+` added, `~` updated, `-` deleted, `=` an item of a list; `[` and `]9` and `!` begin, end and
-//! abort a list; `<` says that its server went back; `.9` is a bookmark, `?` an object that cannot be read, `*` a resync.
+//! abort a list; `<` says that its server went back; `&` is another scope, `.9` is a bookmark, `?` an object that cannot be read, `*` a resync.
 
 use proptest::prelude::*;
 
@@ -13,6 +13,8 @@ use super::*;
 use crate::delta::Quarantine;
 use crate::object::Object;
 use crate::object::projection::Projection;
+use crate::scope::{Scope, ScopeField};
+use crate::shards::Ranges;
 
 /// `name@version`, or `name/uid@version`.
 fn object(text: &str) -> Object {
@@ -35,6 +37,7 @@ fn delta(word: &str) -> Delta {
         "<" => Delta::WentBack,
         "$" => Delta::CaughtUp,
         "%" => Delta::Forget,
+        "&" => Delta::Scope(Arc::new(Scope::new(ScopeField::Uid, Ranges::none()))),
         "]" => Delta::ListEnd {
             version: rest.to_owned(),
         },
@@ -64,6 +67,7 @@ fn word(delta: &Delta) -> String {
         Delta::WentBack => ("<", ""),
         Delta::CaughtUp => ("$", ""),
         Delta::Forget => ("%", ""),
+        Delta::Scope(_) => ("&", ""),
         Delta::ListEnd { version } => ("]", &**version),
         Delta::ListAbort => ("!", ""),
         Delta::Bookmark { version } => (".", &**version),
@@ -204,6 +208,16 @@ fn adjacent_deletions_of_one_uid_are_one() {
         9,
         "-a/1@4 +a/2@5 -a/2@6",
         &["-a/1@4 +a/2@5 -a/2@6 ^6"],
+    );
+}
+
+#[test]
+fn another_scope_is_a_barrier() {
+    check(
+        COALESCING,
+        1,
+        "+a@1 & ~a@2 ~a@3",
+        &["+a@1 ^1", "& ^1", "~a@2 ~a@3 ^3"],
     );
 }
 

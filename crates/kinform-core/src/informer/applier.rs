@@ -23,15 +23,19 @@
 //!
 //! Upstream counterpart: `client-go:tools/cache/controller.go` (`processDeltas`, `processReplacedAll`).
 
+use std::sync::Arc;
+
 use kinform_api::{ResourceVersion, mutant};
 
 use super::listing::{Listing, Said, cold, heal, is_older, remember};
+use super::narrow::narrow;
 use super::news::{News, Pending};
 use super::report::{ApplyCounts, ApplyEvent, Listed};
 use super::tier::{Tier, Trained, Training};
 use crate::delta::{Change, Delta, HandlerId, Quarantine, QuarantineOrigin};
 use crate::fifo;
 use crate::object::Object;
+use crate::scope::Scope;
 use crate::snapshot::Snapshot;
 use crate::store::diff::same_version;
 use crate::store::edit::{BuiltIndex, Edit, Seen};
@@ -43,6 +47,8 @@ use crate::store::root::{IndexId, Root};
 pub struct Applier {
     root: Root,
     list: Option<Listing>,
+    // The objects that lists name from now on; of all, if that was never said.
+    wanted: Option<Arc<Scope>>,
     counts: ApplyCounts,
     // BOUND: changes recorded of one batch or list; beyond, handlers take the difference of roots.
     max_changes: usize,
@@ -88,6 +94,7 @@ impl Applier {
         Self {
             root,
             list: None,
+            wanted: None,
             counts: ApplyCounts::default(),
             max_changes,
             tier: None,
@@ -264,6 +271,7 @@ impl Applier {
                 batch.is_touched = true;
             }
             Delta::Forget => self.forget(batch),
+            Delta::Scope(scope) => self.narrow(scope, batch),
             Delta::Bookmark { version } => self.bookmark(&version, batch),
             Delta::Quarantined(quarantine) => self.set_apart(quarantine, batch),
         }
@@ -383,6 +391,7 @@ impl Applier {
         batch.pending.append(pending);
         batch.floor = reached.revision;
         batch.reached = reached;
+        edit.set_scope(self.wanted.clone());
         edit.mark_synced();
         if let Some(tier) = &mut self.tier {
             tier.list_ended();
@@ -409,6 +418,25 @@ impl Applier {
                 object,
                 final_state_unknown: true,
             });
+        }
+        batch.is_touched = true;
+    }
+
+    /// Objects outside leave the store and the list that runs. A range that is wanted more is stored once
+    /// a list has ended: until then the root does not claim it.
+    fn narrow(&mut self, wanted: Arc<Scope>, batch: &mut Batch) {
+        let before = self.wanted.replace(Arc::clone(&wanted));
+        if before.is_some_and(|before| before.is_within(&wanted)) {
+            if mutant!("H14") {
+                batch.edit.set_scope(Some(wanted));
+                batch.is_touched = true;
+            }
+            return;
+        }
+        batch.pending.has_left |= narrow(&mut batch.edit, &wanted) > 0;
+        if let Some(list) = &mut self.list {
+            narrow(&mut list.edit, &wanted);
+            list.pending.give_up();
         }
         batch.is_touched = true;
     }

@@ -17,6 +17,9 @@
 //! is delivered in the state that this handler knows at that moment. It pins at most two roots: the
 //! delivered one and, while it catches up, the target.
 //!
+//! An object that leaves the scope of a store is heard by nobody, neither as a difference nor in a resync:
+//! a batch without a change takes the handler to the root without it.
+//!
 //! A handler that leaves a store (its namespace is no longer watched) forgets it: the difference from
 //! what it was told to nothing.
 //!
@@ -32,6 +35,7 @@ use kinform_api::mutant;
 use super::ring::{Batch, Found};
 use super::writer::{Mark, Reader};
 use crate::delta::{Change, HandlerId};
+use crate::scope::covers;
 use crate::store::diff::Diff;
 use crate::store::root::Root;
 
@@ -250,7 +254,8 @@ impl Delivery {
     /// O(what changed since): for a gauge that somebody reads, not for each batch.
     #[must_use]
     pub fn pinned_bytes(&self) -> usize {
-        let mut diff = Diff::between(self.told.clone(), self.reader.root());
+        let diff = Diff::between(self.told.clone(), self.reader.root());
+        let mut diff = diff.with_what_left();
         let (mut piece, mut bytes) = (Vec::new(), 0);
         while !diff.is_done() {
             diff.take_into(&mut piece, PIECE);
@@ -284,6 +289,9 @@ impl Delivery {
                     self.cursor += 1;
                     self.told = batch.root().clone();
                     self.resync.is_next = true;
+                    if batch.changes().is_empty() {
+                        continue;
+                    }
                     return Next::Changes(Changes {
                         origin: Origin::Live,
                         held: Held::Ring(batch),
@@ -306,7 +314,8 @@ impl Delivery {
         if self.told.is_empty() {
             return Next::Idle;
         }
-        let nothing = Root::empty(self.told.seed());
+        // What left the scope before is not deleted now.
+        let nothing = self.reader.root().emptied();
         self.diff = Some(Diff::between(self.told.clone(), nothing));
         self.next_difference().map_or(Next::Idle, Next::Changes)
     }
@@ -349,11 +358,12 @@ impl Delivery {
     }
 
     fn next_of_resync(&mut self) -> Option<Changes> {
-        let from = self.resync.walk?;
+        let scope = self.reader.root().scope().cloned();
         let mut objects = Vec::new();
-        self.resync.walk = self.told.walk_into(from, &mut objects, PIECE);
-        if objects.is_empty() {
-            return None;
+        while objects.is_empty() {
+            let from = self.resync.walk?;
+            self.resync.walk = self.told.walk_into(from, &mut objects, PIECE);
+            objects.retain(|object| covers(scope.as_ref(), object));
         }
         let piece = objects.into_iter().map(Change::Sync).collect();
         Some(Changes {

@@ -9,6 +9,7 @@
 //! | `applier` | [`applier::Applier`]: what a delta does to the store; lists, quarantine, versions |
 //! | `audit` | [`audit::Audit`]: whether a store is what its server says, on request |
 //! | `listing` | a list that runs: what it has named, items of one name |
+//! | `narrow` | objects that leave because they are not wanted any more |
 //! | `news` | [`news::News`]: what a batch brings for handlers |
 //! | `report` | [`report::ApplyEvent`], [`report::ApplyCounts`]: what is worth saying |
 //! | `ring` | [`ring::Ring`]: the newest batches of changes, bounded, each with the root after it |
@@ -24,6 +25,7 @@ pub mod applier;
 pub mod audit;
 pub mod delivery;
 mod listing;
+mod narrow;
 pub mod news;
 pub mod report;
 pub mod resync;

@@ -19,7 +19,7 @@ use crate::object::Object;
 pub enum News {
     /// Nothing changed.
     None,
-    /// These changes, in order.
+    /// These changes, in order; none of them if objects only left: handlers then pass to the new root.
     Changes(Vec<Change>),
     /// More than is kept, or the first list: everybody takes the difference of roots.
     ByDiff,
@@ -30,6 +30,8 @@ pub(super) struct Pending {
     changes: Vec<Change>,
     max: usize,
     pub(super) is_by_diff: bool,
+    /// Objects left the store, of which nobody hears.
+    pub(super) has_left: bool,
 }
 
 impl Pending {
@@ -38,6 +40,7 @@ impl Pending {
             changes: Vec::new(),
             max,
             is_by_diff: false,
+            has_left: false,
         }
     }
 
@@ -89,15 +92,22 @@ impl Pending {
             self.changes = Vec::new();
             self.is_by_diff = true;
         }
+        self.has_left |= other.has_left;
         for change in other.changes {
             self.push(change);
         }
     }
 
+    /// Some of what was pushed is about objects that left since: the difference of roots says the rest.
+    pub(super) fn give_up(&mut self) {
+        self.is_by_diff |= !self.changes.is_empty();
+        self.changes = Vec::new();
+    }
+
     pub(super) fn into_news(self) -> News {
         if self.is_by_diff {
             News::ByDiff
-        } else if self.changes.is_empty() {
+        } else if self.changes.is_empty() && !self.has_left {
             News::None
         } else {
             News::Changes(self.changes)

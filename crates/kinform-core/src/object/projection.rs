@@ -14,6 +14,7 @@
 use kinform_api::{FieldPath, PathSegment};
 use kinform_schema::Type;
 
+use super::Object;
 use super::prune_json::{self, Unmatched};
 use super::prune_message;
 use crate::wire::layout::ManagedFields;
@@ -64,6 +65,15 @@ impl Projection {
     #[must_use]
     pub fn keeps_all_else(&self) -> bool {
         self.drops.is_empty() && self.keeps.is_none()
+    }
+
+    /// Returns whether objects keep their owners: the uid of each, and which of them controls.
+    #[must_use]
+    pub fn keeps_owners(&self) -> bool {
+        const OWNED: &[u8] =
+            br#"{"metadata":{"name":"a","ownerReferences":[{"uid":"u","controller":true}]}}"#;
+        let kept = Object::from_json(OWNED, self).map(|object| object.owner_references());
+        kept.is_ok_and(|owners| owners.iter().any(|o| o.controller && o.uid == "u"))
     }
 
     pub(super) fn managed_fields(&self) -> ManagedFields {
@@ -119,12 +129,28 @@ fn identity_paths() -> [Vec<PathSegment>; 4] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::Object;
 
     const FOO: &str = r#"{"metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"1","labels":{"x":"y"}},"spec":{"list":[{"p":1,"q":2},{"p":3},{"q":4}],"big":"..."},"status":{}}"#;
 
     fn path(text: &str) -> FieldPath {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn owners_are_kept_whole_or_not() {
+        let only = |path_of: &str| Projection::new().keep_only([path(path_of)]);
+        let without = |path_of: &str| Projection::new().drop_path(path(path_of));
+        let table = [
+            (Projection::new(), true),
+            (only("spec"), false),
+            (only("metadata"), true),
+            (only("metadata.ownerReferences"), true),
+            (without("metadata.ownerReferences"), false),
+            (without("metadata.labels"), true),
+        ];
+        for (projection, expected) in table {
+            assert_eq!(projection.keeps_owners(), expected, "{projection:?}");
+        }
     }
 
     fn check(projection: &Projection, expected: &str) {

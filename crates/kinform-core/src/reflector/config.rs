@@ -4,7 +4,8 @@
 //! the informer's options → ReflectorConfig → Reflector
 //! ```
 //!
-//! The defaults are those of the design; tests shorten them. Nothing here changes while it runs.
+//! The defaults are those of the design; tests shorten them. Nothing here changes while it runs, but for
+//! the shard selector.
 //!
 //! Upstream counterpart: `client-go:tools/cache/reflector.go` (`ReflectorOptions` and the constants).
 
@@ -51,6 +52,8 @@ pub struct ReflectorConfig {
     pub label_selector: Option<String>,
     /// Sent with every request.
     pub field_selector: Option<String>,
+    /// The ranges of hashes that the first requests ask for; [`Input`](super::input::Input) changes it.
+    pub shard_selector: Option<String>,
     /// Streaming list or pages. Default: streaming first.
     pub streaming_list: StreamingList,
     /// The state that the first list asks for. Default: by its mode.
@@ -92,6 +95,7 @@ impl Default for ReflectorConfig {
         Self {
             label_selector: None,
             field_selector: None,
+            shard_selector: None,
             streaming_list: StreamingList::Preferred,
             first_list: FirstList::ByMode,
             page_size: None,

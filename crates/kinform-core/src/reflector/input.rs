@@ -29,6 +29,8 @@ pub enum Input {
     Bytes,
     /// A list or a probe: one item.
     Item(Result<Object, Unreadable>),
+    /// A list: one item that is not wanted.
+    ItemOutside,
     /// A list: the page is whole, this is its metadata. Nothing else follows for this request.
     PageEnd {
         /// `metadata.resourceVersion`, unset if absent.
@@ -57,6 +59,18 @@ pub enum Input {
     Diverged,
     /// The cache has outgrown its limits.
     OverLimit,
+    /// The owner wants objects that were not asked for: everything is listed again.
+    Extend {
+        /// The shard selector of all requests from now on.
+        selector: Option<String>,
+    },
+    /// The owner wants fewer objects, and drops the others itself.
+    Narrow {
+        /// The shard selector of the requests that follow; a list under way keeps its own.
+        selector: Option<String>,
+    },
+    /// The owner wants no object: nothing is asked for until [`Input::Extend`].
+    Rest,
     /// The owner wants no more.
     Stop,
 }
@@ -70,6 +84,8 @@ pub enum Event {
     Modified(Object),
     /// `DELETED`.
     Deleted(Object),
+    /// One of the first three, about an object that is not wanted.
+    Outside(Outside),
     /// `BOOKMARK`.
     Bookmark {
         /// Nothing changed up to here.
@@ -91,6 +107,17 @@ pub enum Event {
         /// Of which, in a few words.
         what: String,
     },
+}
+
+/// An event about an object that is not wanted.
+#[derive(Clone, Debug)]
+pub struct Outside {
+    /// The event's type.
+    pub kind: WatchEventKind,
+    /// The version of the object, unset if it cannot be read.
+    pub version: ResourceVersion,
+    /// The object, if one that is stored under its key is not wanted any more either.
+    pub object: Option<Object>,
 }
 
 /// The way in which a body ended.

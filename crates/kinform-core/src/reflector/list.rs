@@ -52,7 +52,7 @@ pub(super) struct ListCycle {
     /// `ListBegin` was handed on, its end not yet.
     is_open: bool,
     /// The streaming list under way named an object.
-    has_objects: bool,
+    pub(super) has_objects: bool,
     /// The version of a streaming list without an object, until a list has confirmed it.
     empty_at: ResourceVersion,
     /// That streaming list is still open, beside the list that confirms it.
@@ -65,6 +65,8 @@ pub(super) struct ListCycle {
     pages_at_zero: bool,
     /// The pages of the list before did not fit: ask for it in one piece.
     unpaged_once: bool,
+    /// The shard selector of the pages under way.
+    shard_selector: Option<String>,
     /// The version that the streaming list under way asked for.
     asked: ResourceVersion,
     /// Of the list being read.
@@ -84,6 +86,7 @@ impl ListCycle {
             streaming,
             pages_at_zero: false,
             unpaged_once: false,
+            shard_selector: None,
             asked: ResourceVersion::UNSET,
             size: Size::default(),
         }
@@ -133,12 +136,18 @@ impl Reflector {
             None => Some(PAGE_SIZE),
         };
         self.pager = Pager::new(version, limit);
-        self.ask_page(now);
+        self.ask_first_page(now);
     }
 
     /// Asks for the list anew, in one piece.
     pub(super) fn ask_unpaged(&mut self, now: Instant) {
         self.pager.restart_unpaged();
+        self.ask_first_page(now);
+    }
+
+    fn ask_first_page(&mut self, now: Instant) {
+        let selector = &self.config.shard_selector;
+        self.cycle.shard_selector.clone_from(selector);
         self.ask_page(now);
     }
 
@@ -150,6 +159,7 @@ impl Reflector {
             continue_token,
             resource_version,
             version_match: None,
+            shard_selector: self.cycle.shard_selector.clone(),
             ..self.selected()
         };
         let ask = if self.pager.is_continuing() {
@@ -181,6 +191,7 @@ impl Reflector {
         ListOptions {
             label_selector: self.config.label_selector.clone(),
             field_selector: self.config.field_selector.clone(),
+            shard_selector: self.config.shard_selector.clone(),
             ..ListOptions::default()
         }
     }
@@ -302,6 +313,7 @@ impl Reflector {
                 self.hand_on_item(Delta::Updated(object));
             }
             Event::Deleted(object) => self.hand_on_item(Delta::Deleted(object)),
+            Event::Outside(outside) => self.on_initial_event_outside(outside),
             Event::Unreadable {
                 kind: WatchEventKind::Bookmark,
                 ..
@@ -450,7 +462,7 @@ impl Reflector {
 
     /// A streaming list that ended before its end bookmark.
     pub(super) fn on_streaming_list_ended(&mut self, ending: Ending, now: Instant) {
-        let had_items = self.cycle.is_open;
+        let had_items = self.cycle.is_open || self.cycle.has_objects;
         let lived = now.since(self.clock.opened_at);
         self.cycle.early_ends += 1;
         let message = match ending {
@@ -501,7 +513,7 @@ impl Reflector {
         self.wait(next, problem, None, now);
     }
 
-    fn hand_on_item(&mut self, delta: Delta) {
+    pub(super) fn hand_on_item(&mut self, delta: Delta) {
         if !self.cycle.is_open {
             self.cycle.is_open = true;
             self.cycle.size = Size::default();

@@ -10,12 +10,13 @@
 //!
 //! INVARIANT: between `ListBegin` and `ListEnd` stands a whole list, or there is a `ListAbort`.
 //! INVARIANT: the version to resume from moves only with what was handed on (`position`).
-//! INVARIANT: until it is stopped it has a request open or a time to wake up at: it never gives up.
+//! INVARIANT: until it is stopped, or nothing is wanted, it has a request open or a time to wake up at:
+//! it never gives up.
 //! BOUND: requests: what fails waits 0.8 s doubling to 30 s; what succeeds at once and ends at
 //! once (`watch`) waits too, after the third time.
 //!
 //! `list` reads lists, streamed or in pages; `rejoin` goes on from a snapshot instead; `watch` follows
-//! changes; `verdict` is the error table, `recover` acts on it. `pager`, `position` hold what their names say.
+//! changes; `select` changes what is asked for; `verdict` is the error table, `recover` acts on it. `pager`, `position` hold what their names say.
 //!
 //! Upstream counterpart: `client-go:tools/cache/reflector.go`.
 
@@ -28,6 +29,7 @@ mod position;
 mod recover;
 mod rejoin;
 pub mod report;
+mod select;
 #[cfg(test)]
 mod tests;
 mod verdict;
@@ -221,6 +223,10 @@ impl Reflector {
                 self.position.ask_consistent = true;
                 self.on_relist_wanted(RelistReason::Diverged, now);
             }
+            Input::ItemOutside => self.on_item_outside(now),
+            Input::Extend { selector } => self.on_extended(selector, now),
+            Input::Narrow { selector } => self.on_narrowed(selector),
+            Input::Rest => self.on_rest(),
             Input::OverLimit => self.on_relist_wanted(RelistReason::OverLimit, now),
             Input::Stop => self.on_stop(),
         }

@@ -149,6 +149,8 @@ pub enum RelistReason {
     Diverged,
     /// Events made the cache larger than it may be.
     OverLimit,
+    /// The owner wants objects that were not asked for before: its ranges of hashes grew.
+    Extended,
     /// The server's history was not shown to include what a snapshot holds.
     Unproven,
     /// Watches from a snapshot's version did not reach the server's.
@@ -297,6 +299,7 @@ impl RelistReason {
             Self::Asked => "asked",
             Self::Diverged => "diverged",
             Self::OverLimit => "over the limit",
+            Self::Extended => "extended",
             Self::Unproven => "snapshot not proven",
             Self::NotCaughtUp => "snapshot not caught up",
         }

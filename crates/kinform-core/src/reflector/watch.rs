@@ -45,7 +45,7 @@ const MAX_SHORT: u8 = 3;
 #[derive(Clone, Debug, Default)]
 pub(super) struct StreamHabits {
     /// Events of the stream under way.
-    events: u64,
+    pub(super) events: u64,
     /// Events of it that were skipped.
     skipped: u64,
     /// Short watches in a row.
@@ -90,6 +90,7 @@ impl Reflector {
         WatchOptions {
             label_selector: self.config.label_selector.clone(),
             field_selector: self.config.field_selector.clone(),
+            shard_selector: self.config.shard_selector.clone(),
             allow_bookmarks: true,
             timeout: Some(self.short_watch().unwrap_or(timeout)),
             ..WatchOptions::default()
@@ -149,6 +150,7 @@ impl Reflector {
             Event::Added(object) => self.on_change(object, Delta::Added, now),
             Event::Modified(object) => self.on_change(object, Delta::Updated, now),
             Event::Deleted(object) => self.on_deleted(object),
+            Event::Outside(outside) => self.on_event_outside(outside, now),
             Event::Bookmark { version, .. } => self.on_bookmark(version, now),
             Event::Unreadable {
                 kind: WatchEventKind::Bookmark,
@@ -175,16 +177,27 @@ impl Reflector {
 
     fn on_change(&mut self, object: Object, delta: fn(Object) -> Delta, now: Instant) {
         let revision = object.revision();
-        if self.position.is_after(revision) {
-            self.stats.disorders += 1;
-            if !self.position.count_disorder(now) {
-                self.steps.push_back(Step::CloseRequest);
-                return self.relist_soon(RelistReason::OutOfOrder, None, now);
-            }
+        if self.lists_after_disorder(revision, now) {
+            return;
         }
         self.position.advance(object.resource_version(), revision);
         self.hand_on_event(delta(object));
         self.check_caught_up();
+    }
+
+    /// Has everything listed again after an event from the past, unless that is this server's way.
+    /// Returns whether it did.
+    pub(super) fn lists_after_disorder(&mut self, revision: Option<u64>, now: Instant) -> bool {
+        if !self.position.is_after(revision) {
+            return false;
+        }
+        self.stats.disorders += 1;
+        if self.position.count_disorder(now) {
+            return false;
+        }
+        self.steps.push_back(Step::CloseRequest);
+        self.relist_soon(RelistReason::OutOfOrder, None, now);
+        true
     }
 
     fn on_deleted(&mut self, object: Object) {
@@ -256,7 +269,7 @@ impl Reflector {
         }
     }
 
-    fn hand_on_event(&mut self, delta: Delta) {
+    pub(super) fn hand_on_event(&mut self, delta: Delta) {
         self.habits.events += 1;
         self.stats.events += 1;
         self.hand_on(delta);

@@ -10,7 +10,8 @@
 //!
 //! A delete found here was not heard as such: it carries the last state of the old root and is marked
 //! final state unknown. A uid that changed is a delete and an add. The same uid at the same version
-//! is no change, but for a server that went back and named another state so.
+//! is no change, but for a server that went back and named another state so. An object that is missing
+//! in the new root and is outside of its scope has left: nothing is heard of it.
 //!
 //! # Order guarantees
 //! None over keys; a key's delete comes directly before its add.
@@ -25,6 +26,7 @@ use super::radix::WIDTH;
 use super::root::Root;
 use crate::delta::Change;
 use crate::object::Object;
+use crate::scope::covers;
 
 /// The difference of two roots, to be taken piece by piece.
 #[derive(Debug, Clone)]
@@ -35,6 +37,7 @@ pub struct Diff {
     next: usize,
     is_done: bool,
     is_initial: bool,
+    hears_what_left: bool,
 }
 
 impl Diff {
@@ -48,6 +51,15 @@ impl Diff {
             next: 0,
             is_done,
             is_initial: false,
+            hears_what_left: false,
+        }
+    }
+
+    /// The same with a deletion of each object that left: for what a root holds besides another.
+    pub(crate) fn with_what_left(self) -> Self {
+        Self {
+            hears_what_left: true,
+            ..self
         }
     }
 
@@ -102,15 +114,15 @@ impl Diff {
                 return;
             }
             if old.key_ref() == new.key_ref() {
-                return push_change(old, new, out);
+                return self.push_change(old, new, out);
             }
         }
         // The slot is new, given back, or changed hands. The other half of a move is found where
         // the old object stood, so each key is reported once.
         if let Some(old) = old {
             match self.new.get(old.key_ref()) {
-                Some(new) => push_change(old, new, out),
-                None => out.push(gone(old)),
+                Some(new) => self.push_change(old, new, out),
+                None => self.push_gone(old, out),
             }
         }
         if let Some(new) = new
@@ -122,27 +134,29 @@ impl Diff {
             });
         }
     }
-}
 
-fn push_change(old: &Object, new: &Object, out: &mut Vec<Change>) {
-    if old.uid() != new.uid() {
-        out.push(gone(old));
-        out.push(Change::Added {
-            object: new.clone(),
-            initial: false,
-        });
-    } else if !same_version(old, new) || !old.same_content(new) {
-        out.push(Change::Updated {
-            old: old.clone(),
-            new: new.clone(),
-        });
+    fn push_change(&self, old: &Object, new: &Object, out: &mut Vec<Change>) {
+        if old.uid() != new.uid() {
+            self.push_gone(old, out);
+            out.push(Change::Added {
+                object: new.clone(),
+                initial: false,
+            });
+        } else if !same_version(old, new) || !old.same_content(new) {
+            out.push(Change::Updated {
+                old: old.clone(),
+                new: new.clone(),
+            });
+        }
     }
-}
 
-fn gone(old: &Object) -> Change {
-    Change::Deleted {
-        object: old.clone(),
-        final_state_unknown: true,
+    fn push_gone(&self, old: &Object, out: &mut Vec<Change>) {
+        if self.hears_what_left || covers(self.new.scope(), old) || mutant!("H13") {
+            out.push(Change::Deleted {
+                object: old.clone(),
+                final_state_unknown: true,
+            });
+        }
     }
 }
 

@@ -30,6 +30,7 @@ use super::slots::SlotSet;
 use super::state::State;
 use crate::delta::Quarantine;
 use crate::object::Object;
+use crate::scope::Scope;
 
 // BOUND: failures kept for the report of one batch; all are counted.
 const KEPT_FAILURES: usize = 100;
@@ -270,6 +271,21 @@ impl Edit {
             .collect()
     }
 
+    /// Takes away every object that `keeps` does not accept; returns the number of them.
+    ///
+    /// # Complexity
+    /// O(objects).
+    pub fn retain(&mut self, mut keeps: impl FnMut(&Object) -> bool) -> usize {
+        let slots = self.state.slots.iter();
+        let left = slots.filter(|(_, object)| !keeps(object));
+        let left: Vec<u32> = left.map(|(slot, _)| slot as u32).collect();
+        let count = left.len();
+        for slot in left {
+            self.remove_at(slot);
+        }
+        count
+    }
+
     #[cfg(test)]
     pub(super) fn waiting_len(&self) -> usize {
         self.frontier.waiting_len()
@@ -356,6 +372,17 @@ impl Edit {
     /// Says that the server went back in time.
     pub fn begin_epoch(&mut self) {
         self.state.epoch += 1;
+    }
+
+    /// The part of the resource that is here whole.
+    #[must_use]
+    pub fn scope(&self) -> Option<&Arc<Scope>> {
+        self.state.scope.as_ref()
+    }
+
+    /// Says which part of the resource is here whole.
+    pub fn set_scope(&mut self, scope: Option<Arc<Scope>>) {
+        self.state.scope = scope;
     }
 
     /// Says that the objects are those of a snapshot.

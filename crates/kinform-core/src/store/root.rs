@@ -25,6 +25,7 @@ use super::slots::SlotSet;
 use super::state::State;
 use crate::delta::Quarantine;
 use crate::object::Object;
+use crate::scope::Scope;
 
 /// One version of a store; cheap to clone.
 ///
@@ -61,8 +62,20 @@ impl Root {
             restored: false,
             position: 0,
             epoch: 0,
+            scope: None,
             quarantined: Arc::default(),
         }))
+    }
+
+    /// An empty store of the same scope.
+    pub(crate) fn emptied(&self) -> Self {
+        let mut empty = Self::empty(self.0.seed);
+        let state = Arc::get_mut(&mut empty.0);
+        state
+            .expect("it was made here")
+            .scope
+            .clone_from(&self.0.scope);
+        empty
     }
 
     /// Returns the number of stored objects.
@@ -146,6 +159,13 @@ impl Root {
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.0.synced
+    }
+
+    /// The part of the resource that is stored whole; `None` if that is all of it. An object outside of
+    /// it is not stored, whether or not the server has it.
+    #[must_use]
+    pub fn scope(&self) -> Option<&Arc<Scope>> {
+        self.0.scope.as_ref()
     }
 
     /// Returns whether its first objects came from a snapshot instead of a list. Until it

@@ -20,6 +20,7 @@ use super::radix::Radix;
 use super::slots::SlotSet;
 use crate::delta::Quarantine;
 use crate::object::Object;
+use crate::scope::Scope;
 
 #[derive(Debug, Clone)]
 pub(super) struct State {
@@ -36,6 +37,8 @@ pub(super) struct State {
     pub(super) restored: bool,
     pub(super) position: u64,
     pub(super) epoch: u64,
+    /// The part of the resource that is here whole; `None` if that is all of it.
+    pub(super) scope: Option<Arc<Scope>>,
     pub(super) quarantined: Arc<BTreeMap<ObjectKey, Quarantine>>,
 }
 

@@ -60,7 +60,7 @@ pub(crate) struct Server {
     log: Vec<Entry>,
     /// Nothing at or below is known but the present.
     floor: u64,
-    next_uid: u64,
+    pub(crate) next_uid: u64,
     pub(crate) streaming: StreamingLists,
     pub(crate) sends_bookmarks: bool,
     pub(crate) is_up: bool,

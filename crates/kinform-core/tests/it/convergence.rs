@@ -24,6 +24,7 @@ use kinform_core::time::Instant;
 
 use crate::cluster::{Chance, Connection, Server, StreamingLists, object};
 use crate::listeners::{Listener, Model, stored, writer};
+use crate::ranges::Wanted;
 
 /// The quiet time after which everything must agree: the longest wait, a silent stream, a
 /// streaming list that never ends.
@@ -57,6 +58,8 @@ struct World {
     listeners: Vec<Listener>,
     down_until: Instant,
     epochs: u64,
+    /// The part that is kept; all, if there is none.
+    wanted: Option<Wanted>,
 }
 
 impl World {
@@ -99,6 +102,50 @@ impl World {
             listeners,
             down_until: Instant::ZERO,
             epochs: 0,
+            wanted: None,
+        }
+    }
+
+    /// A world that keeps ranges of hashes, which come and go. Its server never goes back: each deletion
+    /// that is heard is one.
+    fn sharded(seed: u64) -> Self {
+        let wanted = Some(Wanted::default());
+        Self {
+            wanted,
+            ..Self::new(seed)
+        }
+    }
+
+    /// Wants other ranges from now on.
+    fn select(&mut self) {
+        let Some(wanted) = &mut self.wanted else {
+            return;
+        };
+        let (input, deltas) = wanted.change(&mut self.chance);
+        let left = (0..=self.server.next_uid).map(|uid| format!("u{uid}"));
+        let left: Vec<_> = left.filter(|uid| !wanted.has_uid(uid)).collect();
+        for listener in &mut self.listeners {
+            listener.left.extend(left.iter().cloned());
+        }
+        if let Some(input) = input {
+            self.machine.handle(input, self.now);
+        }
+        self.settle();
+        for delta in deltas {
+            self.refused.push_back(delta);
+            self.push();
+        }
+    }
+
+    /// Checks that no object which was heard as deleted is there.
+    fn check_deletions(&mut self) {
+        if self.wanted.is_none() {
+            return;
+        }
+        for uid in self.listeners.iter_mut().flat_map(|l| l.deleted.drain(..)) {
+            let mut there = self.server.objects.values();
+            let is_there = there.any(|(there, _)| format!("u{there}") == uid);
+            assert!(!is_there, "seed {}: {uid} left", self.seed);
         }
     }
 
@@ -114,6 +161,8 @@ impl World {
             7..9 => self.go_down(),
             9 => self.server.failures = 3,
             10..13 => self.server.failures = 0,
+            20..26 => self.select(),
+            13..15 if self.wanted.is_some() => {}
             13 => {
                 let back = self.chance.below(6);
                 self.server
@@ -128,7 +177,12 @@ impl World {
                     self.stall()
                 }
             }
-            15..18 => self.listeners.push(Listener::new(&self.writer.reader())),
+            15..18 => {
+                let mut new = Listener::new(&self.writer.reader());
+                // What leaves may still be stored when it comes.
+                new.left.clone_from(&self.listeners[0].left);
+                self.listeners.push(new);
+            }
             18 => {
                 self.machine.handle(Input::Relist, self.now);
                 self.settle();
@@ -207,6 +261,10 @@ impl World {
             ) {
                 self.connection = None;
             }
+            let input = match &self.wanted {
+                Some(wanted) => wanted.seen(input),
+                None => input,
+            };
             self.machine.handle(input, self.now);
             self.settle();
         }
@@ -253,6 +311,7 @@ impl World {
                 listener.hear(&reader);
             }
         }
+        self.check_deletions();
     }
 
     fn truth(&self) -> Model {
@@ -263,7 +322,13 @@ impl World {
                 (format!("u{uid}"), *version),
             )
         };
-        objects.map(named).collect()
+        let is_wanted = |(uid, _): &(String, u64)| {
+            self.wanted
+                .as_ref()
+                .is_none_or(|wanted| wanted.has_uid(uid))
+        };
+        let objects = objects.map(named);
+        objects.filter(|(_, state)| is_wanted(state)).collect()
     }
 
     fn agrees(&mut self) -> bool {
@@ -273,15 +338,22 @@ impl World {
         let (reader, truth) = (self.writer.reader(), self.truth());
         let has_heard = |listener: &mut Listener| {
             while listener.hear(&reader) {}
-            listener.heard == truth
+            // Nobody said that what left is gone.
+            let mut heard = listener.heard.clone();
+            heard.retain(|key, (uid, _)| truth.contains_key(key) || !listener.left.contains(uid));
+            heard == truth
         };
         let all_heard = self.listeners.iter_mut().all(has_heard);
+        self.check_deletions();
         let is_synced = matches!(self.machine.state(), State::Synced { .. });
         all_heard && is_synced && stored(&reader) == truth
     }
 
     fn run(&mut self) -> Duration {
-        self.machine.start(self.now);
+        match self.wanted {
+            Some(_) => self.select(),
+            None => self.machine.start(self.now),
+        }
         self.settle();
         for _ in 0..600 {
             self.disturb();
@@ -332,5 +404,24 @@ fn what_is_stored_and_heard_becomes_what_the_server_has() {
     assert!(
         epochs > 100 && silences > 100,
         "{epochs} epochs, {silences} silences"
+    );
+}
+
+#[test]
+fn ranges_that_come_and_go_become_what_the_server_has_in_them() {
+    let (mut outside, mut lists, mut moved, mut aborted) = (0, 0, 0, 0);
+    for seed in 0..300 {
+        let mut world = World::sharded(seed);
+        world.run();
+        let stats = world.machine.stats();
+        outside += stats.outside;
+        lists += stats.relists;
+        aborted += stats.aborted_lists;
+        moved += world.wanted.map_or(0, |wanted| wanted.changes);
+    }
+    assert!(moved > 3_000, "{moved} changes of ranges");
+    assert!(
+        outside > 3_000 && lists > 3_000 && aborted > 100,
+        "{outside} outside, {lists} lists, {aborted} void"
     );
 }

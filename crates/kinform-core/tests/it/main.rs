@@ -20,6 +20,7 @@ mod objects;
 mod protobuf;
 mod protobuf_hostile;
 mod protobuf_order;
+mod ranges;
 mod recorded;
 mod restored;
 mod store;

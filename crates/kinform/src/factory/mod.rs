@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Two requests are equal if resource, namespace, selectors, representation, projection, transform
-//! and storage are, and the reflector options and the client of an informer that has its own. The
+//! storage and share are, and the reflector options and the client of an informer that has its own. The
 //! type is not part of it: a typed and a dynamic view share one watch. A watch belongs to one
 //! client, so caches are never shared between credentials.
 //! INVARIANT: the factory owns every task of its informers; the handles own none.
@@ -144,7 +144,8 @@ impl InformerFactory {
     /// informers were made.
     ///
     /// # Errors
-    /// The factory was shut down, or no tokio runtime runs here.
+    /// The factory was shut down, no tokio runtime runs here, or an informer cannot be shared as it was
+    /// asked for ([`is_invalid`](Error::is_invalid)): then none is started.
     pub fn start(&self) -> Result<(), Error> {
         in_runtime()?;
         if self.0.registry.tasks.tracker.is_closed() {
@@ -153,7 +154,12 @@ impl InformerFactory {
                 "the factory was shut down: it starts nothing any more",
             ));
         }
-        lock(&self.0.registry.cores).values().for_each(Core::start);
+        let cores = lock(&self.0.registry.cores);
+        if let Some(mistake) = cores.values().find_map(|core| core.mistake.as_ref()) {
+            return Err(Error::new(ErrorKind::Invalid, mistake.clone()));
+        }
+        cores.values().for_each(Core::start);
+        drop(cores);
         Ok(())
     }
 

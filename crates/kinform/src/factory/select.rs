@@ -19,10 +19,11 @@ use kinform_api::Scope;
 use kinform_core::object::budget::TypedBudget;
 use kinform_core::object::projection::Projection;
 
-use crate::informer::{Cores, CoresParts, Informer, Recipe, Storage, Transform};
+use crate::informer::{Cores, CoresParts, Informer, Recipe, Sharded, Storage, Transform};
 use crate::object::{Keeps, Lens};
 use crate::reflector_options::ReflectorOptions;
 use crate::registry::{Identity, Patience, Registry, RegistryRecipe, Via};
+use crate::share::Share;
 use crate::source::{Representation, ResourceInfo};
 
 /// The selection before it is narrowed.
@@ -43,6 +44,7 @@ pub struct InformerBuilder<K> {
     transform: Option<Transform>,
     patience: Patience,
     storage: Storage,
+    sharded: Option<Sharded>,
     keeps: Keeps,
     stops_when_unused: bool,
     of: PhantomData<fn() -> K>,
@@ -81,6 +83,7 @@ impl<K> InformerBuilder<K> {
             transform: None,
             patience: Patience(None),
             storage: Storage::Plain,
+            sharded: None,
             keeps: Keeps::Nothing,
             stops_when_unused: false,
             of: PhantomData,
@@ -118,6 +121,32 @@ impl<K> InformerBuilder<K> {
     /// Sets the part of each object that is kept.
     pub fn projection(mut self, projection: Projection) -> Self {
         self.selection.projection = projection;
+        self
+    }
+
+    /// Keeps only objects of a share: those whose namespace or uid, as its [`Shards`](crate::Shards) say,
+    /// has a hash in its ranges. The ranges may come and go while the informer runs.
+    ///
+    /// An object whose range is given up leaves the cache. Nobody hears of that, neither as a deletion nor
+    /// in a resync; if the range comes back, so does the object, as an add. Each extension costs a list;
+    /// several that are there at once cost one. With no range the informer asks for nothing, is empty, and
+    /// counts as synced.
+    ///
+    /// The cache is not kept on disk and not audited. A resource of the cluster cannot be shared by
+    /// namespaces: [`InformerFactory::start`](crate::InformerFactory::start) then fails.
+    pub fn share(mut self, share: &Share) -> Self {
+        self.sharded = Some(Sharded::own(share));
+        self
+    }
+
+    /// The same for objects whose controlling owners are of a share, such as the pods of its ReplicaSets.
+    /// An object without a controlling owner is not kept, and one that passes to an owner outside of the
+    /// share is heard as deleted.
+    ///
+    /// By uid, the server sends the objects of all owners, and this process drops the others. Projection
+    /// and transform must keep `metadata.ownerReferences`. By namespace, this is [`share`](Self::share).
+    pub fn share_of_owners(mut self, share: &Share) -> Self {
+        self.sharded = Some(Sharded::of_owners(share));
         self
     }
 
@@ -191,6 +220,7 @@ impl<K> InformerBuilder<K> {
                 via: selection.via,
                 patience: self.patience,
                 storage: self.storage,
+                sharded: self.sharded,
             },
             stops_when_unused: self.stops_when_unused,
         };

@@ -22,7 +22,7 @@ use kinform_api::{Status, WatchEventKind};
 use kinform_core::Encoding;
 use kinform_core::object::Object;
 use kinform_core::reflector::Request;
-use kinform_core::reflector::input::{Ending, Event, Failure, Input};
+use kinform_core::reflector::input::{Ending, Event, Failure, Input, Outside};
 use kinform_core::store::baseline::RootBaseline;
 use kinform_core::store::root::Root;
 use kinform_core::store::slot_hint::SlotHint;
@@ -32,7 +32,7 @@ use kinform_core::wire::list::ListPart;
 use kinform_core::wire::unreadable::Unreadable;
 use kinform_core::wire::watch::{Frame, FrameKind};
 
-use super::ingest::{Ingest, ItemsRead, Refused};
+use super::ingest::{Ingest, Intake, ItemsRead, Refused};
 use crate::source::{Body, ListerWatcher, SourceError, SourceErrorKind};
 
 /// The request that is open, if one is.
@@ -194,10 +194,11 @@ impl Reader {
     pub(super) fn feed(
         &mut self,
         chunk: &[u8],
-        ingest: &Ingest,
+        intake: &Intake<'_>,
         root: &Root,
         mut observe: impl FnMut(Input),
     ) {
+        let ingest = intake.ingest;
         let unfinished = Cell::new(self.unfinished.saturating_add(chunk.len()));
         let mut observe = |input| {
             unfinished.set(0);
@@ -205,7 +206,7 @@ impl Reader {
         };
         let fed = match &mut self.parser {
             Parser::List(splitter, read, hint) => {
-                let mut part = |part: ListPart<'_>| observe(listed(part, ingest, read));
+                let mut part = |part: ListPart<'_>| observe(listed(part, intake, read));
                 // A transform may depend on more than an object's bytes.
                 let fed = if root.is_empty() || ingest.transform.is_some() {
                     splitter.feed(chunk, &mut part)
@@ -218,7 +219,7 @@ impl Reader {
             Parser::Watch(framer) => {
                 let mut read = ItemsRead::default();
                 let fed = framer.feed(chunk, &mut |frame| {
-                    observe(Input::Event(event(frame, ingest, &mut read)));
+                    observe(Input::Event(event(frame, intake, &mut read)));
                 });
                 ingest.count(&mut read);
                 fed
@@ -256,14 +257,21 @@ impl Reader {
     }
 }
 
-fn listed(part: ListPart<'_>, ingest: &Ingest, read: &mut ItemsRead) -> Input {
+fn listed(part: ListPart<'_>, intake: &Intake<'_>, read: &mut ItemsRead) -> Input {
     match part {
-        ListPart::Item(item) => match ingest.object(item, read) {
+        ListPart::Item(item) => match intake.object(item, read) {
             Ok(object) => Input::Item(Ok(object)),
-            Err(Refused::Unreadable(unreadable)) => Input::Item(Err(unreadable)),
-            Err(Refused::Foreign(what)) => Input::Ended(foreign(&what)),
+            Err(refused) => not_listed(refused),
         },
-        ListPart::Unreadable(unreadable) => Input::Item(Err(unreadable)),
+        ListPart::Unreadable(unreadable) => not_listed(intake.unreadable(unreadable)),
+    }
+}
+
+fn not_listed(refused: Refused) -> Input {
+    match refused {
+        Refused::Unreadable(unreadable) => Input::Item(Err(unreadable)),
+        Refused::Foreign(what) => Input::Ended(foreign(&what)),
+        Refused::Outside(..) => Input::ItemOutside,
     }
 }
 
@@ -285,11 +293,17 @@ fn foreign(what: &str) -> Ending {
     }
 }
 
-fn event(frame: Frame<'_>, ingest: &Ingest, read: &mut ItemsRead) -> Event {
-    let mut object = |kind, item, wrap: fn(Object) -> Event| match ingest.object(item, read) {
+fn event(frame: Frame<'_>, intake: &Intake<'_>, read: &mut ItemsRead) -> Event {
+    let mut object = |kind, item, wrap: fn(Object) -> Event| match intake.object(item, read) {
         Ok(object) => wrap(object),
         Err(Refused::Unreadable(object)) => Event::Unreadable { kind, object },
         Err(Refused::Foreign(what)) => Event::Foreign { what },
+        Err(Refused::Outside(version, object)) => Event::Outside(Outside {
+            kind,
+            version,
+            // A new object is no other state of one that is stored.
+            object: object.filter(|_| kind != WatchEventKind::Added),
+        }),
     };
     let item = frame.object;
     match frame.kind {

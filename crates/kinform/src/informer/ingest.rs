@@ -22,10 +22,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use kinform_api::{TypeMeta, mutant};
+use kinform_api::{ResourceVersion, TypeMeta, mutant};
 use kinform_core::object::Object;
 use kinform_core::object::projection::Projection;
 use kinform_core::object::typed::TypedCache;
+use kinform_core::scope::{Scope, ScopeField};
 use kinform_core::wire::item::Item;
 use kinform_core::wire::list::ListMeta;
 use kinform_core::wire::unreadable::Unreadable;
@@ -114,6 +115,67 @@ pub(crate) enum Refused {
     Unreadable(Unreadable),
     /// It has this other kind.
     Foreign(String),
+    /// It is not of the informer's ranges; the object itself if its hash may have been another before.
+    Outside(ResourceVersion, Option<Object>),
+}
+
+/// Makes objects of bytes, as far as they are of these ranges.
+#[derive(Clone, Copy)]
+pub(crate) struct Intake<'a> {
+    pub(crate) ingest: &'a Ingest,
+    /// `None` for all objects.
+    pub(crate) scope: Option<&'a Scope>,
+}
+
+impl Intake<'_> {
+    /// Of what cannot be read, the key may still say that it is not of the ranges.
+    pub(crate) fn unreadable(&self, unreadable: Unreadable) -> Refused {
+        let key = unreadable.key.as_ref();
+        let may_have = |scope: &Scope| key.is_none_or(|key| scope.may_have(key.key_ref()));
+        if self.scope.is_none_or(may_have) {
+            return Refused::Unreadable(unreadable);
+        }
+        let version = unreadable.resource_version.unwrap_or_default();
+        Refused::Outside(version.into(), None)
+    }
+
+    /// An object that is not of the ranges is dropped before anything else is made of it.
+    fn check(&self, object: &Object) -> Result<(), Refused> {
+        let Some(scope) = self.scope.filter(|scope| !scope.has(object)) else {
+            return Ok(());
+        };
+        let may_have_been = scope.field() == ScopeField::OwnerUid;
+        let version = object.resource_version().into();
+        Err(Refused::Outside(
+            version,
+            may_have_been.then(|| object.clone()),
+        ))
+    }
+
+    /// The object to store of an item; `read` collects facts for [`Ingest::count`].
+    pub(crate) fn object(&self, item: Item<'_>, read: &mut ItemsRead) -> Result<Object, Refused> {
+        if mutant!("D16") {
+            tracing::warn!("{}", String::from_utf8_lossy(item.bytes()));
+        }
+        let ingest = self.ingest;
+        let item = item.checked().map_err(|error| self.unreadable(error))?;
+        let (kind, api_version) = (item.kind(), item.api_version());
+        read.is_unstated |= kind.is_empty();
+        let wanted = &ingest.wire_type;
+        if !wanted.kind.is_empty()
+            && (!stated(&kind, &wanted.kind) || !stated(&api_version, &wanted.api_version))
+        {
+            return Err(Refused::Foreign(named(&kind, &api_version)));
+        }
+        let object = Object::from_item(&item, &ingest.projection);
+        let object = object.map_err(|error| self.unreadable(error))?;
+        read.managed_fields_bytes += item.managed_fields_bytes() as u64;
+        self.check(&object)?;
+        if let Some(text) = item.mended() {
+            ingest.report_mended(&object, text);
+        }
+        ingest.transformed(object).map_err(Refused::Unreadable)
+    }
 }
 
 /// Facts about the items read so far.
@@ -126,28 +188,6 @@ pub(crate) struct ItemsRead {
 }
 
 impl Ingest {
-    /// The object to store of an item; `read` collects facts for [`Ingest::count`].
-    pub(crate) fn object(&self, item: Item<'_>, read: &mut ItemsRead) -> Result<Object, Refused> {
-        if mutant!("D16") {
-            tracing::warn!("{}", String::from_utf8_lossy(item.bytes()));
-        }
-        let item = item.checked().map_err(Refused::Unreadable)?;
-        let (kind, api_version) = (item.kind(), item.api_version());
-        read.is_unstated |= kind.is_empty();
-        let wanted = &self.wire_type;
-        if !wanted.kind.is_empty()
-            && (!stated(&kind, &wanted.kind) || !stated(&api_version, &wanted.api_version))
-        {
-            return Err(Refused::Foreign(named(&kind, &api_version)));
-        }
-        let object = Object::from_item(&item, &self.projection).map_err(Refused::Unreadable)?;
-        read.managed_fields_bytes += item.managed_fields_bytes() as u64;
-        if let Some(text) = item.mended() {
-            self.report_mended(&object, text);
-        }
-        self.transformed(object).map_err(Refused::Unreadable)
-    }
-
     #[cold]
     fn report_mended(&self, object: &Object, text: &Unreadable) {
         let (key, path) = (object.key(), text.path.clone());

@@ -15,6 +15,7 @@
 //! | `registration` | its handle, and their shared state |
 //! | `definition` | the requested indexes |
 //! | `handle` | [`Informer`], the users' handle |
+//! | `ranges` | the ranges of hashes that it reads, while they come and go |
 //! | `reflector` | [`Reflector`]: the same loop for a store of the user's own |
 //! | `stream_support` | a memory of the resources whose streaming lists stall |
 //! | `group` | the watches of one informer, while namespaces are added and removed |
@@ -41,6 +42,7 @@ mod listener;
 mod own_writes;
 mod pipeline;
 mod question;
+mod ranges;
 mod reflector;
 mod registration;
 mod status;
@@ -84,6 +86,8 @@ pub(crate) use self::listener::{ListenerParts, RunOn, Sink, SinkCall, listen};
 pub use self::own_writes::OwnWrites;
 pub(crate) use self::own_writes::Write;
 use self::pipeline::Pipeline;
+use self::ranges::Followed;
+pub(crate) use self::ranges::Sharded;
 pub use self::reflector::{Reflector, ReflectorStore, StoreError};
 pub(crate) use self::registration::ListenerState;
 pub use self::registration::{HandlerStats, Registration};
@@ -191,6 +195,8 @@ pub(crate) struct Core {
     holders: AtomicUsize,
     stops_when_unused: AtomicBool,
     was_started: AtomicBool,
+    /// Why it is not to be started.
+    pub(crate) mistake: Option<String>,
     /// Ends the loop; handlers then hear the remaining changes.
     cancel: CancellationToken,
 }
@@ -199,6 +205,8 @@ pub(crate) struct Core {
 struct Idle {
     writer: Writer,
     inbox: mpsc::UnboundedReceiver<Command>,
+    /// The ranges that it reads, if it does not read everything: the share waits for it from the start.
+    followed: Option<Followed>,
 }
 
 /// A command to a running loop.
@@ -216,6 +224,8 @@ pub(crate) struct CoreParts {
     pub(crate) audit_source: Option<Arc<dyn ListerWatcher>>,
     pub(crate) ingest: Ingest,
     pub(crate) storage: Storage,
+    /// The part of its objects that is kept, if it is not all.
+    pub(crate) sharded: Option<Sharded>,
     /// The place of its snapshot, if it is kept on disk.
     pub(crate) shelf: Option<Shelf>,
     pub(crate) env: Env,
@@ -230,6 +240,7 @@ impl Core {
             audit_source,
             ingest,
             storage,
+            sharded,
             shelf,
             env,
             options,
@@ -243,6 +254,13 @@ impl Core {
             Storage::Compressed => writer.with_tier(Tier::new()),
         };
         let (commands, inbox) = mpsc::unbounded_channel();
+        let mistake = sharded.as_ref().and_then(|sharded| {
+            let keeps_owners = ingest.projection.keeps_owners();
+            sharded.mistake(source.resource(), keeps_owners)
+        });
+        // Nobody waits for one that does not start.
+        let sharded = sharded.filter(|_| mistake.is_none());
+        let followed = sharded.map(|sharded| Followed::new(sharded.share.reading(), sharded.field));
         Arc::new(Self {
             info: source.resource().clone(),
             reporter: Arc::clone(&ingest.reporter),
@@ -255,7 +273,11 @@ impl Core {
             cancel: tasks.abort.child_token(),
             tasks,
             reader: writer.reader(),
-            idle: Mutex::new(Some(Idle { writer, inbox })),
+            idle: Mutex::new(Some(Idle {
+                writer,
+                inbox,
+                followed,
+            })),
             definitions: Mutex::default(),
             commands,
             state: watch::Sender::new(InformerState::Pending),
@@ -267,20 +289,29 @@ impl Core {
             holders: AtomicUsize::new(0),
             stops_when_unused: AtomicBool::new(false),
             was_started: AtomicBool::new(false),
+            mistake,
         })
     }
 
-    /// Starts the loop, once; later calls do nothing. Must be called inside a runtime.
+    /// Starts the loop, once; later calls do nothing, and so does that of a mistake. Must be called inside
+    /// a runtime.
     pub(crate) fn start(self: &Arc<Self>) {
+        if self.mistake.is_some() {
+            return;
+        }
         let Some(idle) = lock(&self.idle).take() else {
             return;
         };
         self.was_started.store(true, Ordering::Relaxed);
         let core = Arc::clone(self);
-        let Idle { writer, inbox } = idle;
+        let Idle {
+            writer,
+            inbox,
+            followed,
+        } = idle;
         let Some(shelf) = self.shelf.clone() else {
             // Made here, not in the task: the order of the starts decides which random numbers each gets.
-            let pipeline = Pipeline::new(Arc::clone(self), writer, inbox);
+            let pipeline = Pipeline::new(Arc::clone(self), writer, inbox, followed);
             self.tasks.tracker.spawn(async move {
                 pipeline.run(None).await;
                 core.end_progress();
@@ -289,7 +320,7 @@ impl Core {
         };
         self.tasks.tracker.spawn(async move {
             let (writer, from) = core.restore(&shelf, writer).await;
-            let pipeline = Pipeline::new(Arc::clone(&core), writer, inbox);
+            let pipeline = Pipeline::new(Arc::clone(&core), writer, inbox, followed);
             pipeline.run(from).await;
             core.end_progress();
         });

@@ -57,6 +57,9 @@ impl<K> Informer<K> {
         let is_there = |cores: &[Arc<Core>]| {
             let mut is_there = true;
             for root in cores.iter().map(|core| core.root()) {
+                if wants_nothing(&root) {
+                    continue;
+                }
                 // Before the first list, the version of this server is not known.
                 if root.has_synced() {
                     ordered(&ResourceVersion::from(&**root.version()))?;
@@ -115,6 +118,11 @@ async fn any(all: &mut [watch::Receiver<Progress>]) {
     drop(select_all(changes).await);
 }
 
+/// Returns whether a store is to have nothing: it follows no server then.
+fn wants_nothing(root: &Root) -> bool {
+    root.scope().is_some_and(|scope| scope.is_empty()) && root.has_synced()
+}
+
 /// Returns whether a root includes all changes up to `version`; false if unknown.
 pub(crate) fn has_reached(root: &Root, version: &ResourceVersion) -> bool {
     let reached = ResourceVersion::from(&**root.version());
@@ -165,6 +173,9 @@ impl Write {
         // The versions of a snapshot may be another server's.
         if root.is_restored() && !root.has_synced() {
             return false;
+        }
+        if wants_nothing(root) {
+            return true;
         }
         let key = self.key.key_ref();
         if let Some(uid) = &self.deleted {

@@ -34,6 +34,8 @@ use tracing::Instrument;
 
 use super::audit::{Audited, Auditor};
 use super::connection::{Connection, Observed, failure};
+use super::ingest::Intake;
+use super::ranges::{Change, Followed};
 use super::status::Status;
 use super::{Command, Core};
 use crate::report::{ReportEvent, translate};
@@ -60,6 +62,8 @@ pub(super) struct Pipeline {
     builds: JoinSet<BuiltIndex>,
     auditor: Auditor,
     keeper: Keeper,
+    /// The ranges that it reads, if it does not read everything.
+    followed: Option<Followed>,
     /// True if a waiter was woken since other tasks had their turn.
     has_woken: bool,
     /// The number of batches since other tasks had their turn.
@@ -71,6 +75,7 @@ impl Pipeline {
         core: Arc<Core>,
         writer: Writer,
         commands: mpsc::UnboundedReceiver<Command>,
+        followed: Option<Followed>,
     ) -> Self {
         let config = core.options.reflector.clone();
         let config = core
@@ -98,6 +103,7 @@ impl Pipeline {
             builds: JoinSet::new(),
             auditor,
             keeper,
+            followed,
             has_woken: false,
             unyielded: 0,
         }
@@ -115,6 +121,7 @@ impl Pipeline {
         let mut alarm = core.env.alarm();
         match from {
             Some(restored) => self.go_on_from(restored),
+            None if self.followed.is_some() => self.follow(),
             None => self.reflector.start(core.env.now()),
         }
         self.resync.start(core.env.now());
@@ -125,6 +132,7 @@ impl Pipeline {
                 biased;
                 () = core.cancel.cancelled() => break,
                 Some(command) = self.commands.recv() => self.obey(command),
+                () = other_ranges(&mut self.followed) => self.follow(),
                 Some(built) = self.builds.join_next(), if !self.builds.is_empty() => {
                     if let Ok(built) = built {
                         self.install(built);
@@ -137,6 +145,8 @@ impl Pipeline {
             }
         }
         drop(connection);
+        // Nobody waits for what it would have read.
+        self.followed = None;
         self.builds.shutdown().await;
         self.auditor.shutdown().await;
         let may_resume = self.reflector.may_resume_later();
@@ -198,7 +208,26 @@ impl Pipeline {
             connection.open(&self.core.source, request);
         }
         self.apply_all().await;
+        if let Some(followed) = &mut self.followed {
+            followed.tell(&self.core.root());
+        }
         self.tell_state();
+    }
+
+    /// Reads the ranges that are wanted now.
+    fn follow(&mut self) {
+        let Some(followed) = &mut self.followed else {
+            return;
+        };
+        let Change { input, deltas } = followed.follow();
+        if let Some(input) = input {
+            tracing::debug!(?input, "other ranges");
+            self.tell(input);
+            self.take_steps();
+        }
+        for delta in deltas {
+            self.enqueue(delta);
+        }
     }
 
     /// Lists a cache again that events have made larger than it may be: the list decides.
@@ -267,8 +296,13 @@ impl Pipeline {
                     let core = Arc::clone(&self.core);
                     let root = core.root();
                     // All bytes of a chunk came at one moment.
+                    let scope = self.followed.as_ref().map(Followed::scope);
+                    let intake = Intake {
+                        ingest: &core.ingest,
+                        scope: scope.as_deref(),
+                    };
                     let tell = |input| self.tell_and_take(input, now);
-                    reader.feed(&chunk, &core.ingest, &root, tell);
+                    reader.feed(&chunk, &intake, &root, tell);
                     connection.put_reader(reader);
                     // The time spent here is not the server's silence.
                     let after = core.env.now();
@@ -335,6 +369,9 @@ impl Pipeline {
             }
         }
         let stats = (*self.reflector.stats(), self.writer.counts());
+        if let Some(followed) = &mut self.followed {
+            followed.say_outside(stats.0.outside);
+        }
         self.core
             .reporter
             .telemetry
@@ -435,10 +472,15 @@ impl Pipeline {
                     reason: failure.error.to_string(),
                 });
             }
-            ApplyEvent::Listed(_)
-            | ApplyEvent::ListAborted
-            | ApplyEvent::WentBack { .. }
-            | ApplyEvent::Healed(_) => tracing::debug!(?event, "applied"),
+            ApplyEvent::Listed(_) => {
+                if let Some(followed) = &mut self.followed {
+                    followed.listed();
+                }
+                tracing::debug!(?event, "applied");
+            }
+            ApplyEvent::ListAborted | ApplyEvent::WentBack { .. } | ApplyEvent::Healed(_) => {
+                tracing::debug!(?event, "applied")
+            }
         }
     }
 
@@ -490,5 +532,13 @@ impl Pipeline {
             tracing::debug!(%state, "state");
             self.report(ReportEvent::State(state));
         }
+    }
+}
+
+/// Waits for other ranges; pending for ever if everything is read.
+async fn other_ranges(followed: &mut Option<Followed>) {
+    match followed {
+        Some(followed) => followed.changed().await,
+        None => std::future::pending().await,
     }
 }

@@ -34,7 +34,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::connection::{Connection, Observed, failure};
-use super::ingest::Ingest;
+use super::ingest::{Ingest, Intake};
 use crate::env::Env;
 use crate::object::{Keeps, Lens, Obj};
 use crate::reflector_options::ReflectorOptions;
@@ -369,7 +369,11 @@ impl<K, S: ReflectorStore<K>> Running<K, S> {
             return;
         };
         let mut inputs = Vec::new();
-        reader.feed(chunk, &self.ingest, &Root::empty(Seed(0)), |input| {
+        let intake = Intake {
+            ingest: &self.ingest,
+            scope: None,
+        };
+        reader.feed(chunk, &intake, &Root::empty(Seed(0)), |input| {
             inputs.push(input);
         });
         connection.put_reader(reader);
@@ -444,7 +448,11 @@ impl<K, S: ReflectorStore<K>> Running<K, S> {
                 self.store.unreadable(&quarantine);
                 return self.reporter.report(ReportEvent::Quarantined(quarantine));
             }
-            Delta::WentBack | Delta::CaughtUp | Delta::Forget | Delta::Sync { .. } => return,
+            Delta::WentBack
+            | Delta::CaughtUp
+            | Delta::Forget
+            | Delta::Scope(_)
+            | Delta::Sync { .. } => return,
         };
         self.check(done);
     }

@@ -32,6 +32,7 @@ mod registrations;
 mod resync;
 mod selection;
 mod server;
+mod shares;
 mod signals;
 mod source;
 mod spans;

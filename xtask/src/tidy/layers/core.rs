@@ -1,9 +1,10 @@
 //! The order of the machines in `kinform-core`.
 //!
 //! ```text
-//! wire backoff time stats ◀─ object ◀─ delta ◀─ reflector │ fifo │ store ◀─ snapshot ◀─ informer
+//! wire backoff time stats ◀─ object ◀─ scope ◀─ delta ◀─ reflector │ fifo │ store ◀─ snapshot ◀─ informer
 //!                             ▲─ causes ◀─ queue (also on backoff, bucket) │ loops
-//! election stands alone, on backoff, dice and time; shards is on time, and names election in documents
+//! election stands alone, on backoff, dice and time; shards is on time, and names election in documents;
+//! scope is on shards
 //! ```
 
 use super::law::{Law, Order};
@@ -21,7 +22,8 @@ pub(super) const LAW: Law = Law {
         ("bucket", &["stats"]),
         ("wire", &["stats"]),
         ("object", &["wire", "backoff"]),
-        ("delta", &["object"]),
+        ("scope", &["object", "shards"]),
+        ("delta", &["scope"]),
         ("reflector", &["delta"]),
         ("fifo", &["delta"]),
         ("store", &["delta", "sync"]),

@@ -1,8 +1,8 @@
 //! The order of the modules in `kinform`, the shell.
 //!
 //! ```text
-//! env error sync index_key ◀─ reporter report state metrics retry reflector_options share
-//!   ◀─ object ◀─ source ◀─ snapshot ◀─ informer ◀─ store lister index handler changes ◀─ factory registry select
+//! env error sync index_key ◀─ reporter report state metrics retry share reflector_options ◀─ object
+//!   ◀─ source ◀─ snapshot ◀─ informer ◀─ store lister index handler changes ◀─ factory registry select
 //!   ◀─ workqueue hands events ◀─ controller ◀─ overlay expiring parallel
 //! ```
 //!
@@ -22,8 +22,8 @@ pub(super) const LAW: Law = Law {
             "state",
             "metrics",
             "retry",
-            "reflector_options",
             "share",
+            "reflector_options",
         ],
         &["object"],
         &["source"],

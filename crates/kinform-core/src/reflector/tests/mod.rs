@@ -12,6 +12,7 @@ mod endings;
 mod lists;
 mod props;
 mod rejoin;
+mod select;
 mod streams;
 mod watches;
 
@@ -28,6 +29,7 @@ use crate::time::Instant;
 use crate::wire::unreadable::Unreadable;
 
 use super::config::{FirstList, StreamingList};
+use super::input::Outside;
 use super::limits::CacheLimits;
 use super::*;
 
@@ -158,6 +160,15 @@ fn parse(input: &str) -> Input {
         }),
         "bytes" => Input::Bytes,
         "item" => Input::Item(Ok(object(rest))),
+        "outside" if rest == "item" => Input::ItemOutside,
+        "outside" => event(outside(rest, last.unwrap_or_default())),
+        "extend" => Input::Extend {
+            selector: Some(rest.to_owned()),
+        },
+        "narrow" => Input::Narrow {
+            selector: Some(rest.to_owned()),
+        },
+        "rest" => Input::Rest,
         "bad-item" => Input::Item(Err(unreadable(rest))),
         "page" => Input::PageEnd {
             version: rest.trim_matches('"').into(),
@@ -203,6 +214,21 @@ fn parse(input: &str) -> Input {
     }
 }
 
+/// An event about an object that is not wanted: of this kind at a version, or `left NAME@VERSION`.
+fn outside(kind: &str, version: &str) -> Event {
+    let object = (kind == "left").then(|| object(version));
+    let version = version.rsplit('@').next().unwrap_or_default();
+    Event::Outside(Outside {
+        kind: match kind {
+            "add" => WatchEventKind::Added,
+            "del" => WatchEventKind::Deleted,
+            _ => WatchEventKind::Modified,
+        },
+        version: version.into(),
+        object,
+    })
+}
+
 fn status(word: &str) -> Status {
     match word {
         "410" => Status::expired("too old"),
@@ -218,6 +244,7 @@ fn status(word: &str) -> Status {
 pub(super) fn words(step: &Step) -> Option<String> {
     let mut text = String::new();
     let version = |v: &Option<ResourceVersion>| v.clone().unwrap_or_default();
+    let shards = |s: &Option<String>| s.iter().map(|s| format!(" of {s}")).collect::<String>();
     match step {
         Step::CloseRequest => text.push_str("close"),
         Step::Resume => text.push_str("resume"),
@@ -231,6 +258,7 @@ pub(super) fn words(step: &Step) -> Option<String> {
                 .continue_token
                 .iter()
                 .for_each(|t| write!(text, " token={t}").unwrap());
+            text.push_str(&shards(&options.shard_selector));
         }
         Step::Request(Request::Probe { options, .. }) => {
             assert_eq!(options.limit, Some(1));
@@ -244,6 +272,7 @@ pub(super) fn words(step: &Step) -> Option<String> {
             if let Some(fields) = &options.field_selector {
                 write!(text, " {}", fields.replace(',', "+")).unwrap();
             }
+            text.push_str(&shards(&options.shard_selector));
         }
         Step::Request(Request::Watch { options, .. }) => {
             let verb = if options.send_initial_events == Some(true) {
@@ -258,6 +287,7 @@ pub(super) fn words(step: &Step) -> Option<String> {
             assert!(is_short || (300..=600).contains(&timeout), "{timeout}");
             text.push_str(if is_short { "short " } else { "" });
             write!(text, "{verb} rv={}", version(&options.resource_version)).unwrap();
+            text.push_str(&shards(&options.shard_selector));
         }
         Step::Delta(delta) => delta_words(delta, &mut text),
         Step::Report(ReflectorEvent::State(_) | ReflectorEvent::Aborted) => return None,
@@ -302,7 +332,7 @@ fn delta_words(delta: &Delta, text: &mut String) {
         Delta::ListAbort => write!(text, "abort"),
         Delta::Bookmark { version } => write!(text, "mark {version}"),
         Delta::Quarantined(_) => write!(text, "quarantined"),
-        Delta::Sync { .. } => unreachable!("a reflector knows no resync"),
+        Delta::Sync { .. } | Delta::Scope(_) => unreachable!("a reflector knows neither"),
     }
     .unwrap();
 }

@@ -29,6 +29,10 @@ struct Chaos {
     pages: u32,
     last_minute: VecDeque<Instant>,
     whole_lists: u32,
+    /// The ranges that are wanted; none while it rests.
+    wanted: Option<u64>,
+    /// The selector that every request has until a list is whole: it grew.
+    extended: Option<u64>,
 }
 
 impl Chaos {
@@ -55,6 +59,8 @@ impl Chaos {
             pages: 0,
             last_minute,
             whole_lists: 0,
+            wanted: Some(0),
+            extended: None,
         }
     }
 
@@ -122,7 +128,12 @@ impl Chaos {
                     "{} {name}@{version}",
                     ["add", "mod", "del"][what as usize % 3]
                 ),
-                9..12 => format!("end-mark {version}"),
+                9 if self.below(2) == 0 => format!("outside left {name}@{version}"),
+                9 => format!(
+                    "outside {} {version}",
+                    ["add", "del"][self.below(2) as usize]
+                ),
+                10..12 => format!("end-mark {version}"),
                 12 => format!("mark {version}"),
                 13 => "bad 7".to_owned(),
                 14 => "foreign Table".to_owned(),
@@ -136,6 +147,7 @@ impl Chaos {
         }
         match what {
             0..10 => format!("item {name}@{version}"),
+            10 if self.below(2) == 0 => "outside item".to_owned(),
             10 => "bad-item 5".to_owned(),
             11..13 if self.pages < 4 => format!("page {version} t{}", self.below(50)),
             13 => self.ending(),
@@ -143,7 +155,38 @@ impl Chaos {
         }
     }
 
+    /// The owner wants more, less, or nothing.
+    fn select(&mut self) {
+        let ranges = self.below(1 << 20);
+        let input = match self.below(4) {
+            0 | 1 => {
+                (self.wanted, self.extended) = (Some(ranges), Some(ranges));
+                format!("extend {ranges}")
+            }
+            2 if self.wanted.is_some() => {
+                self.wanted = Some(ranges);
+                format!("narrow {ranges}")
+            }
+            _ => {
+                (self.wanted, self.extended) = (None, None);
+                "rest".to_owned()
+            }
+        };
+        self.bench.machine.handle(parse(&input), self.bench.now);
+        let before = self.whole_lists;
+        self.observe();
+        assert_eq!(self.whole_lists, before, "seed {}: no list ends", self.seed);
+        let is_waiting = self.open.is_none();
+        let has_wake = self.bench.machine.next_wake().is_some();
+        assert_eq!(has_wake, self.wanted.is_some(), "seed {}", self.seed);
+        assert!(self.wanted.is_some() || is_waiting, "seed {}", self.seed);
+    }
+
     fn turn(&mut self) {
+        let is_selected = self.seed.is_multiple_of(4);
+        if is_selected && (self.wanted.is_none() || self.below(40) == 0) {
+            return self.select();
+        }
         let wake = self.bench.machine.next_wake().expect("it never gives up");
         let is_late = self.open.is_none() || self.below(30) == 0;
         let before = self.bench.machine.version().cloned();
@@ -202,6 +245,7 @@ impl Chaos {
                     let is_alone = self.open.is_none() && (self.beside.is_none() || is_probe);
                     assert!(is_alone, "seed {seed}: one request at a time");
                     self.count(&request);
+                    self.check_selector(&request);
                     if let Request::Watch { options, .. } = &request
                         && options.send_initial_events.is_none()
                     {
@@ -218,6 +262,49 @@ impl Chaos {
         had_list
     }
 
+    /// After an extension, nothing is asked for with another selector until a list is whole, unless less is
+    /// wanted again.
+    fn check_selector(&self, request: &Request) {
+        let (Request::List {
+            options:
+                ListOptions {
+                    shard_selector: asked,
+                    ..
+                },
+            ..
+        }
+        | Request::Probe {
+            options:
+                ListOptions {
+                    shard_selector: asked,
+                    ..
+                },
+            ..
+        }
+        | Request::Watch {
+            options:
+                WatchOptions {
+                    shard_selector: asked,
+                    ..
+                },
+            ..
+        }) = request;
+        let asked = asked.as_deref().map_or(0, |text| text.parse().unwrap());
+        let is_page =
+            matches!(request, Request::List { options, .. } if options.continue_token.is_some());
+        assert!(
+            is_page || Some(asked) == self.wanted,
+            "seed {}: {request:?}",
+            self.seed
+        );
+        let is_watch = matches!(request, Request::Watch { options, .. } if options.send_initial_events.is_none());
+        assert!(
+            !is_watch || self.extended.is_none(),
+            "seed {}: a watch before the list",
+            self.seed
+        );
+    }
+
     fn hear(&mut self, delta: &Delta) -> bool {
         let seed = self.seed;
         match delta {
@@ -231,6 +318,9 @@ impl Chaos {
                 assert!(std::mem::take(&mut self.is_listing), "seed {seed}");
                 let is_whole = matches!(delta, Delta::ListEnd { .. });
                 self.whole_lists += u32::from(is_whole);
+                if is_whole {
+                    self.extended = None;
+                }
                 return is_whole;
             }
             Delta::Replaced(_) | Delta::WentBack => assert!(self.is_listing, "seed {seed}"),
@@ -241,7 +331,7 @@ impl Chaos {
             Delta::Updated(_) | Delta::Deleted(_) | Delta::Quarantined(_) => {
                 assert!(self.is_listing || self.whole_lists > 0, "seed {seed}");
             }
-            Delta::Sync { .. } => panic!("seed {seed}: a reflector knows no resync"),
+            Delta::Sync { .. } | Delta::Scope(_) => panic!("seed {seed}: it knows neither"),
         }
         false
     }
@@ -273,8 +363,8 @@ impl Chaos {
 
 #[test]
 fn whatever_a_server_does() {
-    let (mut lists, mut requests, mut minutes) = (0, 0, 0);
-    for seed in 0..200 {
+    let (mut lists, mut requests, mut minutes, mut outside) = (0, 0, 0, 0);
+    for seed in 0..240 {
         let mut chaos = Chaos::new(seed);
         chaos.bench.machine.start(chaos.bench.now);
         let began = chaos.bench.now;
@@ -289,8 +379,10 @@ fn whatever_a_server_does() {
             !chaos.is_listing && chaos.open.is_none() && chaos.beside.is_none(),
             "seed {seed}: a stop cleans up"
         );
+        outside += chaos.bench.machine.stats().outside;
         assert_eq!(chaos.bench.machine.next_wake(), None);
     }
+    assert!(outside > 1_000, "of unwanted objects, too: {outside}");
     assert!(lists > 1_000, "the chaos lets lists through: {lists}");
     assert!(
         requests < minutes * 20,
