@@ -3,6 +3,7 @@
 //! ```text
 //! wire backoff time stats ◀─ object ◀─ delta ◀─ reflector │ fifo │ store ◀─ snapshot ◀─ informer
 //!                             ▲─ causes ◀─ queue (also on backoff, bucket) │ loops
+//! recording is on object, and shares framing with snapshot
 //! election stands alone, on backoff, dice and time; shards is on time, and names election in documents
 //! ```
 
@@ -25,7 +26,9 @@ pub(super) const LAW: Law = Law {
         ("reflector", &["delta"]),
         ("fifo", &["delta"]),
         ("store", &["delta", "sync"]),
-        ("snapshot", &["store"]),
+        ("framing", &[]),
+        ("snapshot", &["store", "framing"]),
+        ("recording", &["object", "framing"]),
         ("informer", &["reflector", "fifo", "snapshot"]),
         ("causes", &["object"]),
         ("loops", &["causes"]),
