@@ -48,7 +48,7 @@ impl Exchange {
             state: State::Open,
         };
         let at = exchange.env.now().since_start();
-        if !tape.note(number, at, Noted::Asked(asked)) {
+        if !tape.note(number, at, Noted::Asked(Box::new(asked))) {
             tape.count_gap();
             // An answer without its request has no meaning.
             exchange.state = State::Over;
@@ -117,7 +117,7 @@ impl Stream for Recorded {
             }
             Poll::Ready(Some(Err(error))) => {
                 if let Some(exchange) = self.exchange.take() {
-                    exchange.end(Noted::Broken(failure::written(error)));
+                    exchange.end(Noted::Broken(Box::new(failure::written(error))));
                 }
             }
             Poll::Ready(None) => {

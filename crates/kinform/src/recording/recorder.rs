@@ -152,7 +152,7 @@ fn answered(
             Ok(Body::new(encoding, chunks))
         }
         Err(error) => {
-            exchange.end(Noted::Refused(failure::written(&error)));
+            exchange.end(Noted::Refused(Box::new(failure::written(&error))));
             Err(error)
         }
     }

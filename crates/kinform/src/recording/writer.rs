@@ -35,12 +35,12 @@ const FLUSH: Duration = Duration::from_secs(2);
 /// A note that owns its content.
 #[derive(Debug)]
 pub(super) enum Noted {
-    Asked(Asked),
+    Asked(Box<Asked>),
     Opened(Encoding),
-    Refused(Failed),
+    Refused(Box<Failed>),
     Chunk(Bytes),
     Ended,
-    Broken(Failed),
+    Broken(Box<Failed>),
     Abandoned,
     Gap,
 }
@@ -206,10 +206,10 @@ impl<W: Write> Thread<W> {
                 self.shared.waiting.fetch_sub(size, Ordering::Relaxed);
                 Note::Chunk(chunk)
             }
-            Noted::Asked(asked) => Note::Asked(asked.clone()),
+            Noted::Asked(asked) => Note::Asked((**asked).clone()),
             Noted::Opened(encoding) => Note::Opened(*encoding),
-            Noted::Refused(failed) => Note::Refused(failed.clone()),
-            Noted::Broken(failed) => Note::Broken(failed.clone()),
+            Noted::Refused(failed) => Note::Refused((**failed).clone()),
+            Noted::Broken(failed) => Note::Broken((**failed).clone()),
             Noted::Ended => Note::Ended,
             Noted::Abandoned => Note::Abandoned,
             Noted::Gap => Note::Gap,
