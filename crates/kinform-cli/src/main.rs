@@ -30,6 +30,8 @@ mod output;
 mod process;
 mod progress;
 mod rbac;
+mod record;
+mod replay;
 mod request;
 mod serve;
 mod signals;
@@ -87,6 +89,8 @@ fn run(command: Command) -> Result<Ending, Failure> {
             Command::Why(args) => why::run(args).await,
             Command::Doctor(args) => doctor::run(args).await,
             Command::Rbac(args) => rbac::run(args).await,
+            Command::Record(args) => record::run(args).await,
+            Command::Replay(args) => replay::run(args).await,
             Command::Version(args) => version::run(args).await,
             Command::Completion(args) => completion::run(&args),
         }

@@ -10,6 +10,7 @@
 //! file. A command behind `--` runs with KUBECONFIG set, and its exit code becomes that of
 //! `kinform`.
 
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -91,7 +92,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Ending, Failure> {
         _ => {}
     }
     let ending = match &kubeconfig {
-        Some(path) if !args.command.is_empty() => child(&args, path, &mut signals).await,
+        Some(path) if !args.command.is_empty() => child(&args.command, path, &mut signals).await,
         _ => Ok(signals.ending().await),
     };
     signals.end_at_next();
@@ -225,12 +226,12 @@ fn journal(path: &Path) -> Result<impl Fn(&Record) + Send + Sync + 'static, Fail
 
 /// Runs the command with the server's kubeconfig and forwards signals; the command decides when to
 /// end.
-async fn child(
-    args: &ServeArgs,
+pub(crate) async fn child(
+    command: &[OsString],
     kubeconfig: &Path,
     signals: &mut Signals,
 ) -> Result<Ending, Failure> {
-    let Some((program, words)) = args.command.split_first() else {
+    let Some((program, words)) = command.split_first() else {
         return Ok(Ending::Done);
     };
     let mut child = Command::new(program)

@@ -3,6 +3,7 @@
 //! ```text
 //! bytes → wire → reflector → fifo → informer (store + indexes) → handlers → queue
 //! store → snapshot → reflector of the next start
+//! requests, chunks of bodies, errors, times → recording → the same again, at another time
 //! lease as read, answers of writes → election → requests, terms
 //! leases of members and shards, own term → shards → orders to informers, queues, lease client
 //! ```
@@ -14,10 +15,12 @@ pub mod delta;
 mod dice;
 pub mod election;
 pub mod fifo;
+mod framing;
 pub mod informer;
 pub mod loops;
 pub mod object;
 pub mod queue;
+pub mod recording;
 pub mod reflector;
 pub mod scope;
 pub mod shards;

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use kinform_core::time::Instant;
 use rand::rngs::SmallRng;
-use rand::{Rng, SeedableRng};
+use rand::{Rng, SeedableRng, TryRngCore};
 
 use crate::error::{Error, ErrorKind};
 
@@ -25,7 +25,12 @@ use crate::error::{Error, ErrorKind};
 pub struct Env {
     start: tokio::time::Instant,
     random: Arc<Mutex<SmallRng>>,
+    /// The speed of its clock; 1 but for replays.
+    speed: f64,
 }
+
+/// BOUND: the speeds of a clock. At a higher one, the time of a computation would be minutes.
+const SPEEDS: std::ops::RangeInclusive<f64> = 0.01..=10_000.0;
 
 impl Env {
     /// The real clocks and system randomness; on a thread that simulates, the numbers of its seed.
@@ -45,13 +50,30 @@ impl Env {
         Self {
             start: tokio::time::Instant::now(),
             random: Arc::new(Mutex::new(random)),
+            speed: 1.0,
+        }
+    }
+
+    /// The same, with a clock that goes `factor` times as fast, between 0.01 and 10,000: timeouts,
+    /// back-off and the times of a [replay](crate::recording::ReplaySource) pass at this speed. For
+    /// clients of real servers it is of no use. What is not a number counts as 1.
+    #[must_use]
+    pub fn with_speed(self, factor: f64) -> Self {
+        let factor = if factor.is_nan() { 1.0 } else { factor };
+        Self {
+            speed: factor.clamp(*SPEEDS.start(), *SPEEDS.end()),
+            ..self
         }
     }
 
     /// Now, for machines.
     #[inline]
     pub fn now(&self) -> Instant {
-        Instant::from_start(self.start.elapsed())
+        let elapsed = self.start.elapsed();
+        match self.is_real() {
+            true => Instant::from_start(elapsed),
+            false => Instant::from_start(elapsed.mul_f64(self.speed)),
+        }
     }
 
     /// A number in `[0, 1)`.
@@ -92,7 +114,17 @@ impl Env {
     /// An instant for the runtime's timer, which ends in about two years; `None` from [`FAR`] on.
     fn deadline(&self, at: Instant) -> Option<tokio::time::Instant> {
         let near = Some(at.since_start()).filter(|after| *after < FAR)?;
-        self.start.checked_add(near)
+        match self.is_real() {
+            true => self.start.checked_add(near),
+            // Rounded up: once it is reached, the instant is.
+            false => self
+                .start
+                .checked_add(near.div_f64(self.speed) + Duration::from_micros(1)),
+        }
+    }
+
+    fn is_real(&self) -> bool {
+        self.speed.to_bits() == 1.0_f64.to_bits()
     }
 }
 
@@ -158,6 +190,18 @@ pub(crate) fn in_runtime() -> Result<(), Error> {
     }
 }
 
+/// Bytes for a key that nobody else has, from the system; never those of a seed.
+///
+/// # Errors
+/// The system has no source of random bytes.
+pub(crate) fn secret() -> Result<[u8; 32], Error> {
+    let mut bytes = [0; 32];
+    rand::rngs::OsRng
+        .try_fill_bytes(&mut bytes)
+        .map_err(|error| Error::new(ErrorKind::Config, "no random bytes").with_cause(error))?;
+    Ok(bytes)
+}
+
 /// The time of day, for people and other machines (a `Retry-After` date, a line's time).
 pub fn wall_clock() -> jiff::Timestamp {
     jiff::Timestamp::now()
@@ -197,6 +241,22 @@ mod tests {
             assert_eq!(has_rung, rings, "until {at} at {:?}", env.now());
         }
         assert!(alarm.until(Instant::FAR_FUTURE).now_or_never().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_at_another_speed_is_never_early() {
+        for speed in [0.01, 0.3, 7.0, 60.0, 9_999.0] {
+            let env = Env::seeded(1).with_speed(speed);
+            for step in 1..50_u64 {
+                let at = Instant::from_millis(step * step * 7_919);
+                let before = tokio::time::Instant::now();
+                env.alarm().until(at).await;
+                assert!(env.now() >= at, "{speed}");
+                env.sleep_until(at).await;
+                let most = at.since_start().div_f64(speed) + Duration::from_millis(2);
+                assert!(before.elapsed() <= most, "{speed}");
+            }
+        }
     }
 
     #[tokio::test(start_paused = true)]

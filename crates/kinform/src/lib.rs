@@ -32,6 +32,7 @@
 //! | publish events about an object | [`events::EventRecorder::with_series`], or `new` for events of `v1` |
 //! | connect as kubectl does, or otherwise | [`source::load_config`], [`source::client_for`] |
 //! | read from a source other than an API server | [`source::ListerWatcher`] |
+//! | record what a server sent, and replay it | [`recording::Recorder`], [`recording::ReplaySource`] |
 //!
 //! # An informer
 //!
@@ -167,6 +168,7 @@ mod lister;
 mod metrics;
 mod object;
 mod overlay;
+pub mod recording;
 mod reflector_options;
 mod registry;
 mod report;
@@ -200,6 +202,7 @@ pub use kinform_core::object::typed::DecodeError;
 pub use kinform_core::queue::{
     AddOutcome, Fairness, Limiter, Next, Priority, QueueStats, Running, Verdict, Waiting, Waits,
 };
+pub use kinform_core::recording::Recording;
 pub use kinform_core::reflector::config::{FirstList, StreamingList};
 pub use kinform_core::reflector::limits::CacheLimits;
 pub use kinform_core::shards::{Ranges, ShardField, ShardId, Shards};

@@ -11,7 +11,7 @@
 //! * `cluster.rs`: the flags of a connection and a selection; `values.rs`: durations and names;
 //! * `demo.rs`: the demo and its tour;
 //! * `serve.rs`, `reading.rs` (`watch`, `get`, `measure`), `looking.rs` (`wait`, `story`, `tree`,
-//!   `diff`), `inspecting.rs` (`top`, `why`), `checking.rs` (`doctor`, `rbac`, `version`, `completion`).
+//!   `diff`), `recording.rs` (`record`, `replay`), `inspecting.rs` (`top`, `why`), `checking.rs` (`doctor`, `rbac`, `version`, `completion`).
 //!
 //! Upstream counterpart: flag names follow kubectl and client-go's clientcmd overrides.
 
@@ -21,6 +21,7 @@ pub(crate) mod demo;
 pub(crate) mod inspecting;
 pub(crate) mod looking;
 pub(crate) mod reading;
+pub(crate) mod recording;
 pub(crate) mod serve;
 mod values;
 
@@ -31,6 +32,7 @@ use self::demo::{DemoArgs, DemoCommand};
 use self::inspecting::{TopArgs, WhyArgs};
 use self::looking::{DiffArgs, StoryArgs, TreeArgs, WaitArgs};
 use self::reading::{GetArgs, MeasureArgs, WatchArgs};
+use self::recording::{RecordArgs, ReplayArgs};
 use self::serve::ServeArgs;
 
 /// Informers for Kubernetes: watch, cache and index any resource; or try it all on an embedded
@@ -80,6 +82,10 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// Run a command and print the least role that it needs
     Rbac(RbacArgs),
+    /// Record what a server sends about a resource, in a file; secret values as digests
+    Record(RecordArgs),
+    /// Replay a recording: as changes, or as an API server for a command
+    Replay(ReplayArgs),
     /// Print the versions of this program and of the server
     Version(VersionArgs),
     /// Print a script that completes words of the command line in a shell

@@ -121,7 +121,7 @@ async fn put(
 }
 
 /// Creates a namespace that does not exist.
-async fn create_namespace(server: &Server, namespace: &str) -> Result<(), Status> {
+pub(crate) async fn create_namespace(server: &Server, namespace: &str) -> Result<(), Status> {
     let shelf = server.store().shelf(&shelf_name("", "namespaces"));
     if server.store().get(shelf, namespace).is_some() {
         return Ok(());
@@ -130,7 +130,11 @@ async fn create_namespace(server: &Server, namespace: &str) -> Result<(), Status
     create(server, "/api/v1/namespaces", &object).await
 }
 
-async fn create(server: &Server, path: &str, object: &Value) -> Result<(), Status> {
+/// Creates an object by a request to the server.
+///
+/// # Errors
+/// The server's refusal.
+pub(crate) async fn create(server: &Server, path: &str, object: &Value) -> Result<(), Status> {
     let request = http::Request::post(path)
         .header(http::header::CONTENT_TYPE, "application/json")
         .body(Bytes::from(object.to_string()))

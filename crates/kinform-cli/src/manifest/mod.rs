@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 pub(crate) use self::files::Folders;
-pub(crate) use self::load::{Existing, load};
+pub(crate) use self::load::{Existing, create, create_namespace, load};
 use crate::exit::Failure;
 
 /// One object, its action, and its place in the files.

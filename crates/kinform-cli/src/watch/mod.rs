@@ -19,8 +19,9 @@ mod selection;
 
 use std::time::{Duration, Instant};
 
-use futures::StreamExt as _;
+use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
+use futures::{FutureExt as _, StreamExt as _};
 use kinform::source::Wire;
 use kinform::{
     DiskCache, Informer, InformerFactory, Notification, ReflectorOptions, Report, ReportEvent,
@@ -53,12 +54,43 @@ pub(crate) struct Watched {
     has_reported_pages: bool,
     /// The last failure that was printed, and the time.
     printed: Option<(String, Instant)>,
+    /// True if a request that the server rejects is the end.
+    gives_up: bool,
+}
+
+/// Informers to be followed.
+pub(crate) struct Following {
+    /// The client that is asked how many objects there are, if there is a server.
+    pub(crate) client: Option<Client>,
+    pub(crate) factory: InformerFactory,
+    pub(crate) watched: Vec<Watched>,
+    /// At the end, the time without a change after which everything was heard.
+    pub(crate) quiet: Option<Duration>,
 }
 
 /// A failure that comes with each try is printed once in this time.
 const REPEATED: Duration = Duration::from_secs(60);
 
 impl Watched {
+    pub(crate) fn new(entry: ResourceEntry, informer: Informer<DynamicObject>) -> Self {
+        Self {
+            entry,
+            informer,
+            synced: false,
+            has_reported_pages: false,
+            printed: None,
+            gives_up: true,
+        }
+    }
+
+    /// The same, which goes on whatever its source says.
+    pub(crate) fn without_giving_up(self) -> Self {
+        Self {
+            gives_up: false,
+            ..self
+        }
+    }
+
     /// Returns whether this failure was printed a moment ago. If not, it is printed now.
     fn has_printed(&mut self, message: &str) -> bool {
         let now = Instant::now();
@@ -81,23 +113,43 @@ enum WatchInput {
 pub(crate) async fn run(args: WatchArgs) -> Result<Ending, Failure> {
     let mut signals = Signals::listen()?;
     let started = Instant::now();
-    let mut elapsed = Box::pin(elapsed(args.run_for));
-    let selection = Selection::parse(args.expression.as_deref())?;
-    let setting_up = set_up(&args);
-    let (client, factory, mut watched) = tokio::select! {
+    let mut elapsed = elapsed(args.run_for).boxed();
+    // A mistake in it is an error before a server is asked.
+    Selection::parse(args.expression.as_deref())?;
+    let following = tokio::select! {
         biased;
         ending = signals.ending() => return Ok(ending),
         () = &mut elapsed => return Ok(Ending::NeverSynced),
-        ready = setting_up => ready?,
+        ready = set_up(&args) => ready?,
     };
+    follow(&args, following, (signals, started), elapsed).await
+}
+
+/// Prints what informers say until a signal, or until `elapsed` is over.
+pub(crate) async fn follow(
+    args: &WatchArgs,
+    following: Following,
+    (mut signals, started): (Signals, Instant),
+    mut elapsed: BoxFuture<'_, ()>,
+) -> Result<Ending, Failure> {
+    let selection = Selection::parse(args.expression.as_deref())?;
+    let Following {
+        client,
+        factory,
+        mut watched,
+        quiet,
+    } = following;
     let mut heard = listen(&watched)?.ready_chunks(BATCH);
     factory.start().map_err(failure)?;
 
-    let mut view = View::new(&args, selection)?;
+    let mut view = View::new(args, selection)?;
     let syncing = watched
         .iter()
         .map(|one| (one.entry.title(), one.informer.clone()));
-    let mut progress = Box::pin(progress::tell(client, syncing.collect()));
+    let mut progress = match client {
+        Some(client) => progress::tell(client, syncing.collect()).boxed(),
+        None => std::future::pending().boxed(),
+    };
     let mut is_syncing = true;
     let ending = loop {
         tokio::select! {
@@ -108,38 +160,58 @@ pub(crate) async fn run(args: WatchArgs) -> Result<Ending, Failure> {
                 None => continue,
             },
             () = &mut progress, if is_syncing => is_syncing = false,
-            () = &mut elapsed => break if watched.iter().all(|w| w.synced) { Ending::Done } else { Ending::NeverSynced },
+            () = &mut elapsed => {
+                if let Some(quiet) = quiet {
+                    while let Ok(Some(batch)) = tokio::time::timeout(quiet, heard.next()).await {
+                        tell_all(args, &mut view, &mut watched, batch)?;
+                    }
+                }
+                break if watched.iter().all(|w| w.synced) { Ending::Done } else { Ending::NeverSynced };
+            }
             batch = heard.next() => {
                 let Some(batch) = batch else { break Ending::Done };
-                for one in batch {
-                    tell(&args, &mut view, &mut watched, one)?;
-                }
-                view.printer.flush()?;
+                tell_all(args, &mut view, &mut watched, batch)?;
             }
         }
     };
     signals.end_at_next();
     let summary = summary(&watched, started);
     view.close(&watched)?;
-    if args.output == Some(WatchOutput::Json) && !args.output_watch_events {
-        view.printer.json(&summary)?;
-        view.printer.flush()?;
-    } else {
-        crate::progress!(
-            "{} objects, {} events, {} relists, {} reopened watches, {} unreadable objects in {:.1} s",
-            summary.objects,
-            summary.events,
-            summary.relists,
-            summary.reopens,
-            summary.quarantined,
-            summary.seconds
-        );
-    }
+    tell_summary(args, &mut view, &summary)?;
     factory.shutdown_within(Duration::from_secs(2)).await;
     Ok(ending)
 }
 
-async fn set_up(args: &WatchArgs) -> Result<(Client, InformerFactory, Vec<Watched>), Failure> {
+fn tell_all(
+    args: &WatchArgs,
+    view: &mut View,
+    watched: &mut [Watched],
+    batch: Vec<WatchInput>,
+) -> Result<(), Failure> {
+    for one in batch {
+        tell(args, view, watched, one)?;
+    }
+    view.printer.flush()
+}
+
+fn tell_summary(args: &WatchArgs, view: &mut View, summary: &Summary) -> Result<(), Failure> {
+    if args.output == Some(WatchOutput::Json) && !args.output_watch_events {
+        view.printer.json(summary)?;
+        return view.printer.flush();
+    }
+    crate::progress!(
+        "{} objects, {} events, {} relists, {} reopened watches, {} unreadable objects in {:.1} s",
+        summary.objects,
+        summary.events,
+        summary.relists,
+        summary.reopens,
+        summary.quarantined,
+        summary.seconds
+    );
+    Ok(())
+}
+
+async fn set_up(args: &WatchArgs) -> Result<Following, Failure> {
     let connection = Connection::open(&args.cluster).await?;
     let words: Vec<(String, Option<String>)> = split_types(&args.types)
         .iter()
@@ -165,16 +237,15 @@ async fn set_up(args: &WatchArgs) -> Result<(Client, InformerFactory, Vec<Watche
         .map(|(entry, (_, name))| {
             let info = connection.info(&entry, &args.select, name.as_deref());
             let informer = factory.select::<DynamicObject>(info).build();
-            Watched {
-                entry,
-                informer,
-                synced: false,
-                has_reported_pages: false,
-                printed: None,
-            }
+            Watched::new(entry, informer)
         })
         .collect();
-    Ok((connection.client, factory, watched))
+    Ok(Following {
+        client: Some(connection.client),
+        factory,
+        watched,
+        quiet: None,
+    })
 }
 
 fn listen(watched: &[Watched]) -> Result<BoxStream<'static, WatchInput>, Failure> {
@@ -255,6 +326,7 @@ fn tell_report(
         entry,
         has_reported_pages,
         synced,
+        gives_up,
         ..
     } = watched;
     match &report.event {
@@ -266,7 +338,7 @@ fn tell_report(
                 &trouble.message,
                 trouble.retry_in,
             )?;
-            if !*synced && is_rejected(trouble) {
+            if *gives_up && !*synced && is_rejected(trouble) {
                 let message = format!("{}: {}", entry.title(), trouble.message);
                 return Err(Failure::new(message).with_hint(REJECTED_HINT));
             }

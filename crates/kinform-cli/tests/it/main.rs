@@ -21,6 +21,7 @@ mod newcomers;
 mod plugin;
 mod pseudo_terminal;
 mod rbac;
+mod recording;
 mod rounds;
 mod screen;
 mod serve;

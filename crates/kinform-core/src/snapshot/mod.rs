@@ -16,7 +16,6 @@
 //!
 //! Upstream counterpart: none; client-go lists everything at each start.
 
-mod frame;
 mod header;
 mod read;
 mod refused;
@@ -34,6 +33,9 @@ pub use self::refused::Refused;
 pub use self::write::Writing;
 use crate::delta::Quarantine;
 use crate::object::Object;
+
+/// The first bytes of a snapshot. The last one is the number of the format.
+const MARK: &[u8; 8] = b"kinform\x01";
 
 /// The contents of a store at a moment of its server's history.
 #[derive(Debug)]

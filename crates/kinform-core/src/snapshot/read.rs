@@ -10,10 +10,10 @@
 //!
 //! Upstream counterpart: none. Complexity: O(bytes), one copy an object.
 
-use super::Snapshot;
-use super::frame::{HEAD, Head, Kind, MARK};
 use super::header::Header;
 use super::refused::Refused;
+use super::{MARK, Snapshot};
+use crate::framing::{HEAD, Head, Kind};
 use crate::object::Object;
 
 /// Reads one snapshot.
@@ -74,7 +74,7 @@ impl Reading {
             self.place = Place::Frames;
             rest = behind;
         }
-        while let Some(head) = Head::read(rest)? {
+        while let Some(head) = Head::read(rest).map_err(Refused::torn)? {
             let Some((frame, behind)) = rest.split_at_checked(HEAD + head.packed) else {
                 break;
             };
@@ -115,7 +115,7 @@ impl Reading {
 
     fn take(&mut self, head: &Head, frame: &[u8]) -> Result<(), Refused> {
         let mut plain = std::mem::take(&mut self.plain);
-        head.open(frame, &mut plain)?;
+        head.open(frame, &mut plain).map_err(Refused::torn)?;
         match (head.kind, &self.header, self.place) {
             (Kind::Header, None, Place::Frames) => {
                 let header: Header = serde_json::from_slice(&plain)

@@ -9,8 +9,9 @@
 //!
 //! Upstream counterpart: none. Complexity: O(bytes).
 
-use super::frame::{self, Kind, MARK};
+use super::MARK;
 use super::header::Header;
+use crate::framing::{self, Kind};
 use crate::object::Object;
 use crate::store::root::Root;
 
@@ -59,7 +60,7 @@ impl Writing {
                 let header = Header::of(&self.root, &self.identity);
                 // Texts and numbers: there is JSON of them.
                 let json = serde_json::to_vec(&header).unwrap_or_default();
-                frame::append(Kind::Header, &json, to);
+                framing::append(Kind::Header, &json, to);
                 self.place = Place::Objects(Some(0));
             }
             Place::Objects(_) => {
@@ -71,10 +72,10 @@ impl Writing {
                     self.objects += 1;
                 }
                 if self.plain.is_empty() {
-                    frame::append(Kind::End, &self.objects.to_le_bytes(), to);
+                    framing::append(Kind::End, &self.objects.to_le_bytes(), to);
                     self.place = Place::Done;
                 } else {
-                    frame::append(Kind::Block, &self.plain, to);
+                    framing::append(Kind::Block, &self.plain, to);
                 }
             }
             Place::Done => return false,

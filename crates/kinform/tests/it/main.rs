@@ -27,6 +27,7 @@ mod namespaces;
 mod own_writes;
 mod planted_loops;
 mod reading;
+mod recording;
 mod reflector;
 mod registrations;
 mod resync;

@@ -3,8 +3,8 @@
 //! ```text
 //! wire backoff time stats ◀─ object ◀─ scope ◀─ delta ◀─ reflector │ fifo │ store ◀─ snapshot ◀─ informer
 //!                             ▲─ causes ◀─ queue (also on backoff, bucket) │ loops
-//! election stands alone, on backoff, dice and time; shards is on time, and names election in documents;
-//! scope is on shards
+//! recording is on object, and shares framing with snapshot; scope is on shards
+//! election stands alone, on backoff, dice and time; shards is on time, and names election in documents
 //! ```
 
 use super::law::{Law, Order};
@@ -27,7 +27,9 @@ pub(super) const LAW: Law = Law {
         ("reflector", &["delta"]),
         ("fifo", &["delta"]),
         ("store", &["delta", "sync"]),
-        ("snapshot", &["store"]),
+        ("framing", &[]),
+        ("snapshot", &["store", "framing"]),
+        ("recording", &["object", "framing"]),
         ("informer", &["reflector", "fifo", "snapshot"]),
         ("causes", &["object"]),
         ("loops", &["causes"]),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! env error sync index_key ◀─ reporter report state metrics retry share reflector_options ◀─ object
-//!   ◀─ source ◀─ snapshot ◀─ informer ◀─ store lister index handler changes ◀─ factory registry select
+//!   ◀─ source ◀─ snapshot recording ◀─ informer ◀─ store lister index handler changes ◀─ factory registry select
 //!   ◀─ workqueue hands events ◀─ controller ◀─ overlay expiring parallel
 //! ```
 //!
@@ -27,7 +27,7 @@ pub(super) const LAW: Law = Law {
         ],
         &["object"],
         &["source"],
-        &["snapshot"],
+        &["snapshot", "recording"],
         &["informer"],
         &["store", "lister", "index", "handler", "changes"],
         &["factory", "registry", "select"],

@@ -1,4 +1,4 @@
-//! A frame of a snapshot: a kind, lengths, a checksum, and a payload that may be compressed.
+//! A frame of a file: a kind, lengths, a checksum, and a compressed payload.
 //!
 //! ```text
 //! kind │ length │ packed length │ checksum │ packed bytes
@@ -6,22 +6,19 @@
 //!
 //! The checksum covers everything before and behind it, and is compared before anything is inflated.
 //! Compression is LZ4: it inflates faster than the objects are built, and needs no C code.
+//! Snapshots and recordings are sequences of frames behind a mark of their own.
 //! BOUND: [`MAX_BYTES`] a frame: a length above it is refused before memory is asked for.
 //!
 //! Upstream counterpart: none.
 
-use super::refused::Refused;
-
-/// The first bytes of a snapshot. The last one is the number of the format.
-pub(super) const MARK: &[u8; 8] = b"kinform\x01";
 /// BOUND: bytes of a frame's payload: the largest object that an informer reads, and a block.
-pub(super) const MAX_BYTES: usize = (64 << 20) + (16 << 20);
+pub(crate) const MAX_BYTES: usize = (64 << 20) + (16 << 20);
 /// Bytes before a payload.
-pub(super) const HEAD: usize = 1 + 4 + 4 + 4;
+pub(crate) const HEAD: usize = 1 + 4 + 4 + 4;
 
 /// The contents of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Header = 1,
     Block = 2,
     End = 3,
@@ -29,15 +26,15 @@ pub(super) enum Kind {
 
 /// The head of a frame, as read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Head {
-    pub(super) kind: Kind,
-    length: usize,
-    pub(super) packed: usize,
+pub(crate) struct Head {
+    pub(crate) kind: Kind,
+    pub(crate) length: usize,
+    pub(crate) packed: usize,
     checksum: u32,
 }
 
 /// Appends a frame.
-pub(super) fn append(kind: Kind, payload: &[u8], to: &mut Vec<u8>) {
+pub(crate) fn append(kind: Kind, payload: &[u8], to: &mut Vec<u8>) {
     let start = to.len();
     to.push(kind as u8);
     to.extend_from_slice(&(payload.len() as u32).to_le_bytes());
@@ -62,7 +59,7 @@ fn checksum(head: &[u8], packed: &[u8]) -> u32 {
 
 impl Head {
     /// Reads the head that `bytes` begin with; `None` if it is not there as a whole yet.
-    pub(super) fn read(bytes: &[u8]) -> Result<Option<Self>, Refused> {
+    pub(crate) fn read(bytes: &[u8]) -> Result<Option<Self>, &'static str> {
         let Some(head) = bytes.first_chunk::<HEAD>() else {
             return Ok(None);
         };
@@ -74,11 +71,11 @@ impl Head {
             1 => Kind::Header,
             2 => Kind::Block,
             3 => Kind::End,
-            _ => return Err(Refused::torn("a frame of no known kind")),
+            _ => return Err("a frame of no known kind"),
         };
         let (length, packed) = (number(1) as usize, number(5) as usize);
         if length > MAX_BYTES || packed > lz4_flex::block::get_maximum_output_size(MAX_BYTES) {
-            return Err(Refused::torn("a frame larger than any"));
+            return Err("a frame larger than any");
         }
         Ok(Some(Self {
             kind,
@@ -89,16 +86,16 @@ impl Head {
     }
 
     /// The payload of `frame`, the bytes of the whole frame, written to `plain`.
-    pub(super) fn open(&self, frame: &[u8], plain: &mut Vec<u8>) -> Result<(), Refused> {
+    pub(crate) fn open(&self, frame: &[u8], plain: &mut Vec<u8>) -> Result<(), &'static str> {
         let (head, packed) = frame.split_at(HEAD);
         if checksum(&head[..9], packed) != self.checksum {
-            return Err(Refused::torn("a frame whose checksum is another"));
+            return Err("a frame whose checksum is another");
         }
         plain.clear();
         plain.resize(self.length, 0);
         match lz4_flex::block::decompress_into(packed, plain) {
             Ok(length) if length == self.length => Ok(()),
-            _ => Err(Refused::torn("a frame that does not inflate")),
+            _ => Err("a frame that does not inflate"),
         }
     }
 }
