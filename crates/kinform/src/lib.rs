@@ -202,7 +202,7 @@ pub use kinform_core::queue::{
 };
 pub use kinform_core::reflector::config::{FirstList, StreamingList};
 pub use kinform_core::reflector::limits::CacheLimits;
-pub use kinform_core::shards::{ShardField, ShardId, Shards};
+pub use kinform_core::shards::{Ranges, ShardField, ShardId, Shards};
 pub use kinform_core::stats::Histogram;
 pub use kinform_core::time::Instant;
 pub use tokio_util::sync::CancellationToken;
