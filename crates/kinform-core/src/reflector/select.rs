@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A wider selector needs a list: a watch tells nothing of objects that did not change. It begins at
-//! once, but for a server that has asked to wait, or has failed. A narrower one has time: what comes
+//! once, but for a server that has asked to wait, or has failed. It asks for the most recent state: another
+//! replica may have acted on a newer one than this has seen. A narrower one has time: what comes
 //! besides is dropped by the shell. A server may not know the selector, so whatever it sends is
 //! checked there: of an object outside, the version is all that comes here.
 //!
@@ -32,6 +33,8 @@ impl Reflector {
         if self.phase == Phase::Stopped {
             return;
         }
+        // Whoever had these objects before may have seen a newer state than this one's own.
+        self.position.ask_consistent = true;
         if self.has_synced {
             // The reason of a list that did not come to its end is a reason of this one, too.
             self.cycle.reason.get_or_insert(RelistReason::Extended);

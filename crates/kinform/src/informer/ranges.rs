@@ -71,6 +71,8 @@ pub(super) struct Followed {
     /// The objects that are kept of the bytes that are read from now on.
     scope: Arc<Scope>,
     has_begun: bool,
+    /// The ranges that the share was last told of.
+    told: Ranges,
     /// The root may have more ranges than the share knows of.
     is_news: bool,
     /// That others come, too, was logged.
@@ -95,6 +97,7 @@ impl Followed {
             reading,
             scope: Arc::new(Scope::new(field, Ranges::none())),
             has_begun: false,
+            told: Ranges::none(),
             is_news: false,
             has_said: false,
         }
@@ -119,17 +122,21 @@ impl Followed {
         let wanted = self.wanted.borrow_and_update().clone();
         let scope = Arc::new(Scope::new(self.scope.field(), wanted));
         let before = std::mem::replace(&mut self.scope, scope);
-        // A range that went and came again in between was read all the time.
-        self.is_news = true;
         let (before, after) = (before.ranges(), self.scope.ranges());
         let selector = self.scope.selector();
+        // A range that went and came before anybody looked: what the share forgot is to be read again.
+        let forgotten = self.told.difference(&self.reading.read());
+        let grows =
+            !after.difference(before).is_empty() || forgotten.difference(after) != forgotten;
         let input = if after.is_empty() {
             (!self.has_begun || !before.is_empty()).then_some(Input::Rest)
-        } else if !after.difference(before).is_empty() {
+        } else if grows {
             Some(Input::Extend { selector })
         } else {
             (before != after).then_some(Input::Narrow { selector })
         };
+        // Until its list, a range that went and came is not claimed, though it is stored.
+        self.is_news = !grows;
         let mut deltas = Vec::new();
         if input.is_some() {
             deltas.push(Delta::Scope(Arc::clone(&self.scope)));
@@ -149,9 +156,11 @@ impl Followed {
 
     /// Tells the share what the root has.
     pub(super) fn tell(&mut self, root: &Root) {
-        if std::mem::take(&mut self.is_news)
-            && let Some(scope) = root.scope()
-        {
+        // Before a change is followed, it is not known what of the root still counts.
+        let is_due = self.is_news && !self.wanted.has_changed().unwrap_or(false);
+        if is_due && let Some(scope) = root.scope() {
+            self.is_news = false;
+            self.told.clone_from(scope.ranges());
             self.reading.has(scope.ranges());
         }
     }

@@ -35,6 +35,12 @@ impl Reading {
         &self.share
     }
 
+    /// The ranges that this informer has read, as far as they were not shrunk since.
+    pub(crate) fn read(&self) -> Ranges {
+        let inner = lock(&self.share.0.inner);
+        inner.read.get(&self.number).cloned().unwrap_or_default()
+    }
+
     /// The store has all objects of these ranges, and hears their changes. What is no longer wanted
     /// does not count.
     pub(crate) fn has(&self, ranges: &Ranges) {

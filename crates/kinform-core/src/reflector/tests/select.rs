@@ -15,34 +15,34 @@ fn an_extension_leads_to_one_list_with_the_new_selector_from_each_phase() {
         (
             "opening a list",
             "start -> list rv=0 limit=500".to_owned(),
-            "close, list rv=0 limit=500 of s",
+            "close, list rv= limit=500 of s",
         ),
         (
             "reading a page",
             "start -> list rv=0 limit=500\n ok\n item a@7 -> begin, item a@7".to_owned(),
-            "close, abort, list rv=0 limit=500 of s",
+            "close, abort, list rv= limit=500 of s",
         ),
         (
             "between pages",
             "start -> list rv=0 limit=500\n ok\n item a@7 -> begin, item a@7
              page 10 t -> list rv= limit=500 token=t"
                 .to_owned(),
-            "close, abort, list rv=0 limit=500 of s",
+            "close, abort, list rv= limit=500 of s",
         ),
         (
             "opening a watch",
             synced.to_owned(),
-            "close, relist extended, list rv=10 of s",
+            "close, relist extended, list rv= limit=500 of s",
         ),
         (
             "watching",
             watching.clone(),
-            "close, relist extended, list rv=10 of s",
+            "close, relist extended, list rv= limit=500 of s",
         ),
         (
             "probing",
             format!("{watching} cut -> probe\n ok"),
-            "close, relist extended, list rv=10 of s",
+            "close, relist extended, list rv= limit=500 of s",
         ),
     ];
     for (phase, script, expected) in table {
@@ -84,10 +84,10 @@ fn a_streaming_list_that_runs_is_void_after_an_extension() {
          add a@11      -> begin, item a@11
          end-mark 12   -> end 12
          # The probe beside an empty stream is closed with it.
-         extend t      -> close, relist extended, stream rv=12 of t
+         extend t      -> close, relist extended, stream rv= of t
          ok
          end-mark 13   -> probe of t
-         extend u      -> close, relist extended, stream rv=12 of u",
+         extend u      -> close, relist extended, stream rv= of u",
     );
 }
 
@@ -98,12 +98,12 @@ fn a_server_that_asked_to_wait_is_not_asked_sooner_by_an_extension() {
          http 429 3    -> retry too many requests
          extend s
          +1
-         wait          -> list rv=0 limit=500 of s
+         wait          -> list rv= limit=500 of s
          ok
          page 10       -> begin, end 10, watch rv=10 of s
          http 503      -> retry server unavailable
          extend t
-         wait          -> relist extended, list rv=10 of t
+         wait          -> relist extended, list rv= limit=500 of t
          ok
          page 11       -> begin, end 11, watch rv=11 of t",
     );
@@ -127,7 +127,7 @@ fn the_reason_of_a_list_that_an_extension_voids_is_not_lost() {
 #[test]
 fn what_is_wanted_less_changes_the_next_request_and_no_page_of_the_list_under_way() {
     check_paged(
-        "extend s      -> list rv=0 limit=500 of s
+        "extend s      -> list rv= limit=500 of s
          ok
          item a@7      -> begin, item a@7
          narrow t
@@ -162,10 +162,10 @@ fn nothing_is_asked_for_while_nothing_is_wanted() {
          end-mark 12   -> end 12
          add b@13      -> added b@13
          rest          -> close
-         extend s      -> relist extended, stream rv=13 of s
+         extend s      -> relist extended, stream rv= of s
          http 429 3    -> retry too many requests
          rest
-         extend t      -> relist extended, stream rv=13 of t
+         extend t      -> relist extended, stream rv= of t
          stop          -> close
          extend u
          rest",
