@@ -23,7 +23,7 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::apps::v1::Deployment;
 use kinform::controller::{Controller, ControllerMetrics};
 use kinform::events::{EventDelivery, EventRecorder};
-use kinform::{Error, InformerFactory, Reconciler};
+use kinform::{Error, Informer, InformerFactory, Reconciler, Share, Target};
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
@@ -51,12 +51,36 @@ pub fn reconciler(factory: &InformerFactory, client: Client, events: EventRecord
         .reconciling(reconcile::reconcile)
 }
 
+/// The same for a replica that works on its share of the Foos.
+pub fn sharded_reconciler(
+    factory: &InformerFactory,
+    client: Client,
+    events: EventRecorder,
+    share: &Share,
+) -> Reconciler {
+    let foos = factory.select::<Foo>(Target::<Foo>::new()).share(share);
+    let deployments = factory.select::<Deployment>(Target::<Deployment>::new());
+    let informers = (foos.build(), deployments.share_of_owners(share).build());
+    controller_of(informers, client, events)
+        .sharded(share)
+        .finalizer(FINALIZER, reconcile::cleanup)
+        .reconciling(reconcile::reconcile)
+}
+
 fn controller(
     factory: &InformerFactory,
     client: Client,
     events: EventRecorder,
 ) -> Controller<Foo, State> {
-    let (foos, deployments) = (factory.informer::<Foo>(), factory.informer::<Deployment>());
+    let informers = (factory.informer::<Foo>(), factory.informer::<Deployment>());
+    controller_of(informers, client, events)
+}
+
+fn controller_of(
+    (foos, deployments): (Informer<Foo>, Informer<Deployment>),
+    client: Client,
+    events: EventRecorder,
+) -> Controller<Foo, State> {
     let controller = Controller::of(&foos).owns(&deployments).client(client);
     controller.workers(WORKERS).context(State {
         events,

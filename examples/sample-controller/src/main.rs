@@ -51,10 +51,12 @@ async fn run(args: Args) -> Result<(), Error> {
         };
         operator.serve_webhooks(webhooks::all()?, certificates)?;
     }
-    operator.add(sample_controller::reconciler(
-        operator.factory(),
-        operator.client(),
-        operator.events().clone(),
-    ))?;
+    let (factory, events) = (operator.factory(), operator.events().clone());
+    operator.add(match (operator.share(), operator.shard_client()) {
+        (Some(share), Some(client)) => {
+            sample_controller::sharded_reconciler(factory, client, events, &share)
+        }
+        _ => sample_controller::reconciler(factory, operator.client(), events),
+    })?;
     operator.run().await
 }

@@ -51,6 +51,7 @@ impl Asked {
                 is_watch: false,
                 label_selector: options.label_selector.clone(),
                 field_selector: options.field_selector.clone(),
+                shard_selector: options.shard_selector.clone(),
                 limit: options.limit,
                 continue_token: options.continue_token.clone(),
                 resource_version: options.resource_version.clone(),
@@ -61,6 +62,7 @@ impl Asked {
                 is_watch: true,
                 label_selector: options.label_selector.clone(),
                 field_selector: options.field_selector.clone(),
+                shard_selector: options.shard_selector.clone(),
                 resource_version: options.resource_version.clone(),
                 version_match: options.version_match.map(|how| how.as_str().to_owned()),
                 send_initial_events: options.send_initial_events,
@@ -85,6 +87,7 @@ impl Asked {
             false => Self::List(ListOptions {
                 label_selector: written.label_selector,
                 field_selector: written.field_selector,
+                shard_selector: written.shard_selector,
                 limit: written.limit,
                 continue_token: written.continue_token,
                 resource_version: written.resource_version,
@@ -93,6 +96,7 @@ impl Asked {
             true => Self::Watch(WatchOptions {
                 label_selector: written.label_selector,
                 field_selector: written.field_selector,
+                shard_selector: written.shard_selector,
                 resource_version: written.resource_version,
                 version_match,
                 send_initial_events: written.send_initial_events,
@@ -111,6 +115,8 @@ struct Written {
     label_selector: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     field_selector: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shard_selector: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]

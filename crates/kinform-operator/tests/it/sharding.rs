@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kinform::{Action, Controller, Ctx, Shards};
+use kinform::{Action, Controller, Ctx, Shards, Target};
 use kinform_operator::leader::is_not_leading;
 use kinform_operator::{Error, Operator, Settings, ShardSettings};
 use kinform_testkit::TestServer;
@@ -105,7 +105,8 @@ impl Replica {
         let builder = Operator::builder("test-operator").settings(settings(shards));
         let operator = builder.with_client(api.client()).unwrap();
         let share = operator.share().unwrap();
-        let maps = operator.informer::<ConfigMap>();
+        let maps = operator.factory().select(Target::<ConfigMap>::new());
+        let maps = maps.share(&share).build();
         let ledger = ledger.clone();
         let controller = Controller::of(&maps).sharded(&share).workers(4);
         let controller = controller.reconciling(move |_: Arc<ConfigMap>, cx: Ctx<()>| {

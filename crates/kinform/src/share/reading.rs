@@ -30,11 +30,6 @@ impl Reading {
         self.share.0.wanted.subscribe()
     }
 
-    /// The share.
-    pub(crate) fn share(&self) -> &Share {
-        &self.share
-    }
-
     /// The ranges that this informer has read, as far as they were not shrunk since.
     pub(crate) fn read(&self) -> Ranges {
         let inner = lock(&self.share.0.inner);
