@@ -51,7 +51,7 @@ pub(crate) struct Registry {
 }
 
 /// The properties by which two watches are the same.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) info: ResourceInfo,
     pub(crate) representation: Representation,
@@ -185,6 +185,25 @@ impl Registry {
             core.stop();
         }
         core
+    }
+}
+
+impl Hash for Identity {
+    /// All but the share: equal requests of different shares are rare, and watches without one start
+    /// in the order that they have in a program without shares.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self {
+            info,
+            representation,
+            projection,
+            transform,
+            via,
+            patience,
+            storage,
+            sharded: _,
+        } = self;
+        (info, representation, projection, transform).hash(state);
+        (via, patience, storage).hash(state);
     }
 }
 
