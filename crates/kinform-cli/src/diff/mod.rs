@@ -55,6 +55,7 @@ pub(crate) async fn run(args: DiffArgs) -> Result<Ending, Failure> {
     let mut seen = Seen {
         last: first.clone(),
         versions: 0,
+        is_there: false,
         is_synced: false,
     };
     let ending = {
@@ -95,6 +96,8 @@ pub(crate) async fn run(args: DiffArgs) -> Result<Ending, Failure> {
 struct Seen {
     last: Value,
     versions: u64,
+    /// The watch has shown the object.
+    is_there: bool,
     is_synced: bool,
 }
 
@@ -104,8 +107,11 @@ impl Seen {
             Notification::Added(added) => added.object(),
             Notification::Updated { new, .. } => new,
             Notification::Deleted(_) => return Err(one.gone()),
+            // It was deleted between the first read and the watch.
+            Notification::Synced if !self.is_there => return Err(one.gone()),
             _ => return Ok(()),
         };
+        self.is_there = true;
         let object = serde_json::from_slice::<Value>(&object.to_json());
         let object = object.map_err(|error| Failure::new(format!("{}: {error}", one.name)))?;
         if object.pointer("/metadata/uid") != self.last.pointer("/metadata/uid") {

@@ -241,6 +241,10 @@ async fn a_difference_is_what_changed_since_the_start() {
     let (code, stdout, stderr) =
         ended(started(&kubeconfig, &["diff", "cm/a", "--for", "1s"])).await;
     assert_eq!((code, stdout.as_str()), (0, ""), "{stderr}");
+    // The watch of the one before may still be open here.
+    while server.journal().open_watches("configmaps") > 0 {
+        tokio::task::yield_now().await;
+    }
     let child = started(&kubeconfig, &["diff", "cm/a", "--for", "1m"]);
     watched(&server, "configmaps").await;
     send(&server, "DELETE", &path, &json!({})).await;
