@@ -252,6 +252,9 @@ async fn a_candidate_that_was_deleted_is_made_again_and_a_stop_deletes_it() {
     a.leadership.stop().await;
     assert!(api.get::<Stored>("default/a").await.unwrap().is_none());
     assert_eq!(lease(&api).await["spec"]["holderIdentity"], "");
+    // One that did not see the release waits for the end of the record before, which is later than
+    // that of its own: it gives the lease back, and this coordinator does not name it again.
+    until(|| b.leadership.leader().is_none()).await;
     hand_over(&api, "b").await;
     b.won().await;
     // Without a stop it stays, and nobody answers for it.
