@@ -276,8 +276,8 @@ impl Driver {
             }
             Step::Close { shard, reason } => self.waits.close(shard, reason),
             Step::Write(write) => {
+                let last = self.told(&write);
                 self.inherit(&write);
-                let last = (self.last_writes)();
                 self.waits
                     .ask(async { Some(requests.write(write, last).await) });
             }
@@ -298,7 +298,26 @@ impl Driver {
         }
     }
 
-    /// Before a shard is taken: it is, only from the state that this member knows.
+    /// The last writes that a shard's lease tells from now on: at a release, this member's; while it
+    /// has no owner, those that it told.
+    fn told(&self, write: &Write) -> Option<LastWrites> {
+        if write.purpose == Purpose::Release {
+            return Some((self.last_writes)());
+        }
+        match self.left_at(write.shard, write.version?) {
+            Inherited::Told(writes) => Some(writes),
+            Inherited::Unknown => None,
+        }
+    }
+
+    /// The last writes that a shard's lease told at this version.
+    fn left_at(&self, shard: ShardId, version: u64) -> Inherited {
+        let left = self.left.get(&shard).filter(|(at, _)| *at == version);
+        left.map(|(_, left)| left.clone()).unwrap_or_default()
+    }
+
+    /// Keeps what the owner before told, until the shard is opened: the write takes the shard only from
+    /// this state.
     fn inherit(&mut self, write: &Write) {
         if write.purpose != Purpose::Acquire {
             return;
@@ -306,11 +325,7 @@ impl Driver {
         let inherited = match write.version {
             // It had no owner before.
             None => Inherited::Told(LastWrites::default()),
-            Some(version) => {
-                let left = self.left.get(&write.shard);
-                let left = left.filter(|(at, _)| *at == version);
-                left.map(|(_, left)| left.clone()).unwrap_or_default()
-            }
+            Some(version) => self.left_at(write.shard, version),
         };
         self.inherited.insert(write.shard, inherited);
     }

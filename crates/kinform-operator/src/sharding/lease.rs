@@ -47,6 +47,8 @@ pub(super) struct Names {
     pub(super) group: Arc<str>,
     /// The division that this process works by.
     pub(super) division: Arc<str>,
+    /// The number of its shards.
+    count: u32,
 }
 
 /// A lease of a group, read.
@@ -67,7 +69,12 @@ impl Names {
     pub(super) fn new(group: &str, shards: Shards) -> Self {
         let division = division_text(shards).into();
         let group = group.into();
-        Self { group, division }
+        let count = shards.count();
+        Self {
+            group,
+            division,
+            count,
+        }
     }
 
     /// The name of the lease that tells the group's division.
@@ -83,7 +90,7 @@ impl Names {
         format!("{}-shard-{shard}", self.group)
     }
 
-    /// The meaning of a name; `None` if it is no name of this group.
+    /// The meaning of a name; `None` if it is no name of this group, or of a shard that there is not.
     pub(super) fn parse(&self, name: &str) -> Option<Named> {
         let rest = name.strip_prefix(&*self.group)?;
         if rest.starts_with("-member-") {
@@ -91,7 +98,8 @@ impl Names {
         }
         let number = rest.strip_prefix("-shard-")?;
         let shard = number.parse().ok().map(ShardId)?;
-        (shard.to_string() == number).then_some(Named::Shard(shard))
+        let is_one = shard.0 < self.count && shard.to_string() == number;
+        is_one.then_some(Named::Shard(shard))
     }
 
     /// The last writes of the owner before, if a shard's lease has none now.
@@ -281,6 +289,8 @@ mod tests {
             "bar-shard-1",
             "foo-shard-",
             "foo-shard-07",
+            "foo-shard-8",
+            "foo-shard-4294967295",
             "foo-shard--1",
             "foo-shard-x",
         ] {

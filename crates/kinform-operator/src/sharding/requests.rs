@@ -55,11 +55,11 @@ impl Requests {
         tokio::time::timeout(TIMEOUT, request).await.ok()
     }
 
-    /// Writes the lease of a shard; a release tells these writes.
-    pub(super) async fn write(self, write: Write, last: LastWrites) -> Input {
+    /// Writes the lease of a shard; one without an owner tells these writes.
+    pub(super) async fn write(self, write: Write, last: Option<LastWrites>) -> Input {
         let lease = self
             .names
-            .written(write.shard, write.version, &write.record, Some(&last));
+            .written(write.shard, write.version, &write.record, last.as_ref());
         let params = PostParams::default();
         let stored = match write.version {
             None => self.turn(self.api.create(&params, &lease)).await,

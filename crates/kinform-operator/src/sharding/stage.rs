@@ -30,6 +30,6 @@ pub(crate) struct Stage<'a> {
     /// Waits until the caches of sharded controllers have these writes; `None`: what the server has
     /// now.
     pub(crate) catch_up: CatchUp,
-    /// The last writes of sharded controllers.
+    /// The last writes of the operator's controllers.
     pub(crate) last_writes: Arc<dyn Fn() -> LastWrites + Send + Sync>,
 }

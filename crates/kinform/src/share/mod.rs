@@ -221,8 +221,9 @@ impl Share {
     pub fn states(&self) -> Vec<ShardState> {
         let wanted = self.ranges();
         let is_wanted = |shard: &ShardId| {
-            let range = self.0.shards.range(*shard).map(Ranges::from);
-            range.is_some_and(|range| range.difference(&wanted).is_empty())
+            let range = self.0.shards.range(*shard);
+            // Shards are wanted as a whole.
+            range.is_some_and(|range| wanted.contains(range.start()))
         };
         let shards =
             self.0.shards.ids().filter(|shard| {
@@ -265,7 +266,8 @@ impl Share {
     fn opened_after(&self, number: Option<u64>) -> Vec<ShardId> {
         let inner = lock(&self.0.inner);
         let slots = inner.slots.iter();
-        let opened = slots.filter(|(_, slot)| slot.opened > number && slot.opened.is_some());
+        // A closed shard has none, which is less than every number.
+        let opened = slots.filter(|(_, slot)| slot.opened > number);
         opened.map(|(shard, _)| *shard).collect()
     }
 

@@ -21,32 +21,12 @@ use kube_cel::cel::{ParseError, ParseErrors};
 use super::parts::parts;
 use super::program::aside;
 use super::tokens::{self, Tokens};
+use super::types::RESERVED;
 
 /// BOUND: bytes of a text. Upstream allows 100,000 code points; this parser's stack would not.
 const MAX_TEXT: usize = 4 << 10;
 const MAX_DEPTH: usize = 250;
 const MACROS: [&str; 6] = ["all", "exists", "exists_one", "existsOne", "map", "filter"];
-
-/// Names that no variable and no function may have. The parser allows them.
-const RESERVED: [&str; 17] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 /// Parses a text and walks it.
 ///

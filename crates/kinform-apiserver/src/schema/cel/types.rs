@@ -15,12 +15,11 @@ use serde_json::Value;
 
 use crate::schema::{Whole, flag};
 
-/// Reserved words of the language, which cannot be names of fields.
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
+/// Literals and operators of the language, which are words.
+const LITERALS: [&str; 4] = ["true", "false", "null", "in"];
+
+/// Names that no variable, no function and no field may have, besides literals.
+pub(super) const RESERVED: [&str; 17] = [
     "as",
     "break",
     "const",
@@ -39,6 +38,10 @@ const RESERVED: [&str; 21] = [
     "void",
     "while",
 ];
+
+fn is_reserved(word: &str) -> bool {
+    LITERALS.contains(&word) || RESERVED.contains(&word)
+}
 
 /// The types of the authorizer and of its parts.
 pub(crate) const AUTHORIZER: &str = "kubernetes.authorization.Authorizer";
@@ -304,7 +307,7 @@ impl fmt::Display for Type<'_> {
 ///
 /// Upstream: `kubernetes/apiserver:pkg/cel/escaping.go`.
 pub(crate) fn escape(name: &str) -> Option<String> {
-    if RESERVED.contains(&name) {
+    if is_reserved(name) {
         return Some(format!("__{name}__"));
     }
     let mut escaped = String::with_capacity(name.len());
@@ -331,7 +334,7 @@ pub(crate) fn unescaped(name: &str) -> String {
     let word = name
         .strip_prefix("__")
         .and_then(|name| name.strip_suffix("__"));
-    if let Some(word) = word.filter(|word| RESERVED.contains(word)) {
+    if let Some(word) = word.filter(|word| is_reserved(word)) {
         return word.to_owned();
     }
     let mut name = name.to_owned();
