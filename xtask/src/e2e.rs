@@ -130,7 +130,7 @@ enum Only {
 /// Start of a test's line that belongs into the table.
 const RESULT: &str = "RESULT |";
 /// BOUND: tests side by side, each with a real server of some 300 MB.
-const THREADS: &str = "--test-threads=2";
+const THREADS: &str = "--test-threads=3";
 
 /// Start of the last cell of a part that was skipped; `no` and the missing programs follow.
 const SKIPPED: &str = "skipped:";

@@ -1,7 +1,7 @@
 //! `cargo xtask tidy`: checks the habits that a reader relies on over the repository's text.
 //!
 //! ```text
-//! files ──▶ layers │ circles │ style │ function │ words │ prose │ drift │ exports │ contract │ faults ──▶ findings
+//! files ──▶ layers │ circles │ style │ function │ words │ prose │ drift │ exports │ contract │ faults │ reference ──▶ findings
 //!               ──exceptions, ceilings (tidy.toml)──▶ report
 //! ```
 //!
@@ -20,6 +20,7 @@ mod finding;
 mod function;
 mod layers;
 mod prose;
+mod reference;
 mod style;
 mod words;
 
@@ -156,6 +157,12 @@ fn check(files: &[File]) -> Result<Report, String> {
         }
         if file.path == faults::PAGE {
             findings.extend(check_faults(file, files));
+        }
+        if file.path == reference::ERRORS {
+            findings.extend(reference::check_errors(file, &sources));
+        }
+        if file.path == reference::METRICS || file.path == reference::DASHBOARD {
+            findings.extend(reference::check_metrics(file, &sources));
         }
         if file.path == drift::ARCHITECTURE {
             counted.extend(drift::check_architecture(file, &paths, &maps));
