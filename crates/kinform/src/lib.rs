@@ -14,6 +14,7 @@
 //! | keep less of each object, or change it before it is stored | [`Projection`], [`Transform`] |
 //! | read the cache | [`Store`], [`Snapshot`], [`Lister`] |
 //! | find objects by a field, a label, an owner or a function | [`Index`], [`IndexReader`] |
+//! | read a state that is over, or what changed between two | [`Informer::keep_past`], [`Store::at`], [`Snapshot::changes_to`] |
 //! | receive changes in closures | [`Handlers`], [`Registration`] |
 //! | receive changes as a stream | [`Informer::changes`], [`Notification`] |
 //! | reconcile objects | [`Controller`], [`Action`], [`Ctx`] |
@@ -207,6 +208,7 @@ pub use kinform_core::reflector::config::{FirstList, StreamingList};
 pub use kinform_core::reflector::limits::CacheLimits;
 pub use kinform_core::shards::{Ranges, ShardField, ShardId, Shards};
 pub use kinform_core::stats::Histogram;
+pub use kinform_core::store::past::PastLimits;
 pub use kinform_core::time::Instant;
 pub use tokio_util::sync::CancellationToken;
 
@@ -242,7 +244,7 @@ pub use crate::share::{ShardState, Share};
 pub use crate::snapshot::DiskCache;
 pub use crate::source::ResourceInfo;
 pub use crate::state::{InformerState, Trouble};
-pub use crate::store::{Handles, IndexReader, Listing, Objects, Snapshot, Store};
+pub use crate::store::{Differences, Handles, IndexReader, Listing, Objects, Snapshot, Store};
 pub use crate::workqueue::WorkQueue;
 
 /// The examples of the READMEs.

@@ -11,6 +11,7 @@
 //! | `root` | [`root::Root`], what readers ask; `shared` the cell that they load it from |
 //! | `edit` | [`edit::Edit`], how the one writer makes the next root; indexes added while running |
 //! | `diff` | [`diff::Diff`], what changed from one root to another |
+//! | `past` | [`past::Past`], the newest roots by version, for reads of a state that is over |
 //! | `view` | [`view::View`], a listing that owns its root |
 //! | `order` | [`order::Order`], the keys of a root in their order |
 //! | `state` | the data of a root or an edit |
@@ -32,6 +33,7 @@ pub mod edit;
 mod frontier;
 pub mod index;
 pub mod order;
+pub mod past;
 mod radix;
 pub mod root;
 pub mod shared;

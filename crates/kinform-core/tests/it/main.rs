@@ -17,6 +17,7 @@ mod listeners;
 mod messages;
 mod mutated;
 mod objects;
+mod past;
 mod protobuf;
 mod protobuf_hostile;
 mod protobuf_order;

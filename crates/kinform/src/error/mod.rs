@@ -44,6 +44,7 @@ pub(crate) enum ErrorKind {
     TimedOut,
     Source,
     Decode,
+    Expired,
 }
 
 impl Error {
@@ -116,7 +117,8 @@ impl Error {
 
     /// Returns whether the requested history is gone.
     pub fn is_expired(&self) -> bool {
-        self.source_error().is_some_and(SourceError::is_expired)
+        self.0.kind == ErrorKind::Expired
+            || self.source_error().is_some_and(SourceError::is_expired)
     }
 
     /// Returns whether the informer or factory is stopped.

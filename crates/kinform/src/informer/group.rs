@@ -22,6 +22,7 @@ use arc_swap::{ArcSwap, Guard};
 use futures::stream::{self, BoxStream, SelectAll, StreamExt};
 use kinform_api::{KeyRef, Scope, mutant};
 use kinform_core::store::index::Index as CoreIndex;
+use kinform_core::store::past::PastLimits;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -86,6 +87,8 @@ pub(crate) struct Group {
 struct Edit {
     next_id: u64,
     definitions: Vec<Definition>,
+    /// The limits of the states that are kept, if any are.
+    past: Option<PastLimits>,
     was_started: bool,
 }
 
@@ -270,6 +273,9 @@ impl Cores {
         for definition in edit.definitions.iter().filter(|_| !mutant!("K6")) {
             core.add_index(definition.clone())?;
         }
+        if let Some(limits) = edit.past {
+            core.keep_past(limits);
+        }
         let mut all = Vec::clone(&members);
         all.push(edit.member(Some(namespace.to_owned()), Arc::clone(core)));
         self.publish(all);
@@ -299,6 +305,15 @@ impl Cores {
         };
         recipe.give_back(&removed.core);
         true
+    }
+
+    /// Keeps states that are over, here and of namespaces that come later.
+    pub(crate) fn keep_past(&self, limits: PastLimits) {
+        let mut edit = lock(&self.0.edit);
+        let limits = *edit.past.get_or_insert(limits);
+        for member in self.members().iter() {
+            member.core.keep_past(limits);
+        }
     }
 
     fn watches(&self, namespace: &str) -> bool {

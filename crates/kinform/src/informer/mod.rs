@@ -55,7 +55,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use kinform_api::KeyRef;
+use kinform_api::{KeyRef, ResourceVersion};
 use kinform_core::delta::HandlerId;
 use kinform_core::fifo::{FifoLimits, FifoPolicy};
 use kinform_core::informer::ring::RingLimits;
@@ -69,6 +69,7 @@ use kinform_core::store::directory::Seed;
 use kinform_core::store::edit::BuiltIndex;
 use kinform_core::store::index::Index as CoreIndex;
 use kinform_core::store::order::Order;
+use kinform_core::store::past::{Missing, Past, PastLimits};
 use kinform_core::store::root::Root;
 use kube_client::Client;
 use tokio::sync::{mpsc, watch};
@@ -189,6 +190,8 @@ pub(crate) struct Core {
     listeners: Mutex<Vec<Weak<ListenerState>>>,
     // BOUND: one; it keeps the root alive that was last read in order.
     order: Mutex<Option<Arc<Order>>>,
+    /// The states that are over, if they are kept.
+    past: Mutex<Option<Past>>,
     cursors: AtomicUsize,
     freshness: Freshness,
     // The number of live informers that watch this.
@@ -284,6 +287,7 @@ impl Core {
             progress: watch::Sender::new(Progress::default()),
             listeners: Mutex::default(),
             order: Mutex::default(),
+            past: Mutex::default(),
             cursors: AtomicUsize::new(0),
             freshness: Freshness::default(),
             holders: AtomicUsize::new(0),
@@ -389,6 +393,27 @@ impl Core {
     /// The newest object of a key.
     pub(crate) fn get(&self, key: KeyRef<'_>) -> Option<Object> {
         self.reader.get(key)
+    }
+
+    /// Keeps states that are over, from now on; the first caller's limits count.
+    pub(crate) fn keep_past(&self, limits: PastLimits) {
+        lock(&self.past).get_or_insert_with(|| Past::new(limits));
+        self.remember();
+    }
+
+    /// Adds the newest root to the past, if one is kept.
+    pub(crate) fn remember(&self) {
+        if let Some(past) = &mut *lock(&self.past) {
+            past.keep(&self.reader.root(), self.env.now());
+        }
+    }
+
+    /// The state at a version.
+    pub(crate) fn at(&self, version: &ResourceVersion) -> Result<Root, Missing> {
+        let mut past = lock(&self.past);
+        let past = past.as_mut().ok_or(Missing::TooOld(None))?;
+        past.drop_old(self.env.now());
+        past.at(version).cloned()
     }
 
     /// The objects of a root of this store in the order of their keys.

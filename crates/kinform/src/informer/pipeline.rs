@@ -400,6 +400,7 @@ impl Pipeline {
         let batch = self.fifo.pop_batch(BATCH);
         let published = self.writer.apply_batch(batch);
         if published.is_news || published.has_moved {
+            self.core.remember();
             self.wake();
         }
         for event in published.events {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! Store (follows the informer) → Snapshot (stands still) → Listing → ObjRef<K> → Obj<K>, to keep
+//!   └── at(version) ──▶ Snapshot of a state that is over; changes_to another one → Differences
 //! ```
 //!
 //! A [`Store`] answers from the newest root at each call. A [`Snapshot`] is one moment: several
@@ -14,6 +15,7 @@
 //! Upstream counterpart: `client-go:tools/cache/store.go` (`Store`, `Indexer`).
 
 mod listing;
+mod past;
 mod select;
 
 use std::collections::BTreeMap;
@@ -29,6 +31,7 @@ use kinform_core::store::root::Root;
 
 use self::listing::Part;
 pub use self::listing::{Handles, Listing, Objects};
+pub use self::past::Differences;
 use crate::error::{Error, ErrorKind};
 use crate::index_key::IndexKey;
 use crate::informer::{Cores, Informer, Member};

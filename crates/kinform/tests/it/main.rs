@@ -25,6 +25,7 @@ mod lifecycle;
 mod loops;
 mod namespaces;
 mod own_writes;
+mod past;
 mod planted_loops;
 mod reading;
 mod recording;
