@@ -31,6 +31,7 @@
 //! | keep objects in a store of my own | [`Reflector`], [`ReflectorStore`] |
 //! | monitor an informer | [`Informer::state`], [`Informer::reports`], [`InformerStats`] |
 //! | publish events about an object | [`events::EventRecorder::with_series`], or `new` for events of `v1` |
+//! | follow many clusters, which come and go | [`Clusters`], [`ClusterInformer`], [`Clusters::engage`] |
 //! | connect as kubectl does, or otherwise | [`source::load_config`], [`source::client_for`] |
 //! | read from a source other than an API server | [`source::ListerWatcher`] |
 //! | record what a server sent, and replay it | [`recording::Recorder`], [`recording::ReplaySource`] |
@@ -155,6 +156,7 @@
 //! Upstream counterpart: `client-go:tools/cache`, `client-go:informers`.
 
 mod changes;
+mod clusters;
 pub mod controller;
 pub mod env;
 mod error;
@@ -213,6 +215,10 @@ pub use kinform_core::time::Instant;
 pub use tokio_util::sync::CancellationToken;
 
 pub use crate::changes::Changes;
+pub use crate::clusters::{
+    Cluster, ClusterInformer, ClusterKey, ClusterListings, ClusterRegistration, Clusters,
+    Discovered, Discovery,
+};
 pub use crate::controller::{
     Action, Cause, CauseEvent, Causes, Cleanup, Controller, ControllerMetrics, ControllerStats,
     Ctx, Enqueue, Finish, Origin, RecentRun, Reconciler, RunOutcome, WaitingKey, Warning,

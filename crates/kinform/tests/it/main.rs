@@ -4,6 +4,7 @@
 
 mod bugs;
 mod causes;
+mod clusters;
 mod compressed;
 mod connection;
 mod definitions;

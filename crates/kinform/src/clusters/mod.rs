@@ -1,0 +1,350 @@
+//! Many clusters in one program: a factory for each, one handle over all.
+//!
+//! ```text
+//! add(name, client) │ kubeconfig contexts │ Secrets ──▶ Clusters ──▶ Cluster (name, factory)
+//!                        ┌──────────── joined, left ───────┘
+//!                        ├──▶ ClusterInformer<K>: an informer in each; keys carry the cluster
+//!                        └──▶ engage: controllers of each, until it leaves
+//! ```
+//!
+//! A cluster that is away is a state of its informers: their caches stay readable, marked stale. A
+//! cluster that is removed takes its caches with it; nobody hears its objects deleted, because they
+//! are not. Clusters share nothing: not a client, a cache, a queue or a limit, so one that is slow or
+//! away holds no other up.
+//!
+//! `informer` is the handle over all, `engaged` runs what belongs to each, `discovery` adds clusters
+//! by contexts and Secrets.
+//!
+//! INVARIANT: whoever follows hears of each cluster that joins once, before it starts, and of its
+//! leaving once.
+//!
+//! Upstream counterpart: `multicluster-runtime` (`Provider`, `Engage`).
+
+mod discovery;
+mod engaged;
+mod informer;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use futures::future::join_all;
+use kinform_api::ObjectKey;
+use kube_client::Client;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+pub use self::discovery::{Discovered, Discovery};
+pub use self::informer::{ClusterInformer, ClusterListings, ClusterRegistration};
+use crate::error::{Error, ErrorKind};
+use crate::factory::InformerFactory;
+use crate::informer::Informer;
+use crate::sync::lock;
+
+/// BOUND: characters of a cluster's name: it is part of logs and of each key.
+const MAX_NAME: usize = 253;
+
+/// Clusters by name, which come and go. Cheap to clone.
+///
+/// When the last clone is dropped, the informers of all clusters end.
+#[derive(Clone, Default)]
+pub struct Clusters(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    state: Mutex<State>,
+    changed: watch::Sender<u64>,
+    stop: CancellationToken,
+}
+
+#[derive(Default)]
+struct State {
+    clusters: BTreeMap<Arc<str>, Cluster>,
+    followers: Vec<Weak<dyn Follow>>,
+    was_started: bool,
+}
+
+/// A receiver of the clusters that come and go. Called under the lock of the clusters: it must not
+/// call them.
+trait Follow: Send + Sync {
+    fn joined(&self, cluster: &Cluster) -> Result<(), Error>;
+    fn left(&self, name: &str);
+}
+
+/// One of the clusters. Cheap to clone.
+#[derive(Clone)]
+pub struct Cluster {
+    name: Arc<str>,
+    factory: InformerFactory,
+    client: Option<Client>,
+    left: CancellationToken,
+}
+
+/// The key of an object of one of several clusters.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClusterKey {
+    /// The cluster's name.
+    pub cluster: Arc<str>,
+    /// The object's key there.
+    pub key: ObjectKey,
+}
+
+impl ClusterKey {
+    /// The key of an object of this cluster.
+    pub fn new(cluster: impl Into<Arc<str>>, key: ObjectKey) -> Self {
+        let cluster = cluster.into();
+        Self { cluster, key }
+    }
+}
+
+impl Cluster {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its factory: for informers of this cluster alone.
+    pub fn factory(&self) -> &InformerFactory {
+        &self.factory
+    }
+
+    /// The client that it was added with.
+    pub fn client(&self) -> Option<&Client> {
+        self.client.as_ref()
+    }
+
+    /// The key of an object of it.
+    pub fn key(&self, key: ObjectKey) -> ClusterKey {
+        ClusterKey::new(Arc::clone(&self.name), key)
+    }
+
+    /// Cancelled when the cluster is removed, or all are shut down: for
+    /// [`Controller::shutdown_on`](crate::Controller::shutdown_on).
+    pub fn left(&self) -> &CancellationToken {
+        &self.left
+    }
+}
+
+impl Clusters {
+    /// No clusters yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a cluster with a factory of its own for this client. If the others were started, it is
+    /// started, too.
+    ///
+    /// # Errors
+    /// - [`is_name_taken`](Error::is_name_taken): there is a cluster of this name.
+    /// - [`is_invalid`](Error::is_invalid): the name is empty or too long, no tokio runtime runs
+    ///   here, or an informer cannot be made as it was asked for.
+    /// - [`is_stopped`](Error::is_stopped): the clusters were shut down.
+    pub fn add(&self, name: &str, client: Client) -> Result<Cluster, Error> {
+        let factory = InformerFactory::new(client.clone());
+        self.join(name, factory, Some(client))
+    }
+
+    /// The same with a factory of the caller's, for options that [`add`](Self::add) does not have.
+    /// The clusters start it and shut it down.
+    ///
+    /// # Errors
+    /// As of [`add`](Self::add).
+    pub fn add_factory(&self, name: &str, factory: InformerFactory) -> Result<Cluster, Error> {
+        self.join(name, factory, None)
+    }
+
+    fn join(
+        &self,
+        name: &str,
+        factory: InformerFactory,
+        client: Option<Client>,
+    ) -> Result<Cluster, Error> {
+        if name.is_empty() || name.len() > MAX_NAME {
+            let message = format!("a cluster's name has 1 to {MAX_NAME} bytes: {name:?}");
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        let mut state = lock(&self.0.state);
+        if self.0.stop.is_cancelled() {
+            let message = "the clusters were shut down: none can be added";
+            return Err(Error::new(ErrorKind::Stopped, message));
+        }
+        if state.clusters.contains_key(name) {
+            let message = format!("there is a cluster named {name:?}");
+            return Err(Error::new(ErrorKind::NameTaken, message));
+        }
+        let cluster = Cluster {
+            name: name.into(),
+            factory,
+            client,
+            left: self.0.stop.child_token(),
+        };
+        let followers = state.followers();
+        let joined = followers.iter().try_for_each(|one| one.joined(&cluster));
+        let started = joined.and_then(|()| match state.was_started {
+            true => cluster.factory.start(),
+            false => Ok(()),
+        });
+        if let Err(error) = started {
+            followers.iter().for_each(|one| one.left(name));
+            return Err(error);
+        }
+        state
+            .clusters
+            .insert(Arc::clone(&cluster.name), cluster.clone());
+        drop(state);
+        self.0.changed.send_modify(|version| *version += 1);
+        Ok(cluster)
+    }
+
+    /// Removes a cluster: what belongs to it ends, its handlers hear nothing more. Returns whether
+    /// there was one. Ends when no task of it is left.
+    ///
+    /// Its name can be used again at once; handlers then hear its objects as initial adds.
+    ///
+    /// Cancel safety: once polled, the cluster is removed even if the wait is dropped.
+    pub async fn remove(&self, name: &str) -> bool {
+        let removed = {
+            let mut state = lock(&self.0.state);
+            let Some(cluster) = state.clusters.remove(name) else {
+                return false;
+            };
+            state.followers().iter().for_each(|one| one.left(name));
+            cluster
+        };
+        removed.left.cancel();
+        self.0.changed.send_modify(|version| *version += 1);
+        removed.factory.shutdown().await;
+        true
+    }
+
+    /// The cluster of a name.
+    pub fn get(&self, name: &str) -> Option<Cluster> {
+        lock(&self.0.state).clusters.get(name).cloned()
+    }
+
+    /// All clusters, in the order of their names.
+    pub fn all(&self) -> Vec<Cluster> {
+        lock(&self.0.state).clusters.values().cloned().collect()
+    }
+
+    /// Starts the informers of all clusters, and of those that come later. To be called again after
+    /// further informers were made.
+    ///
+    /// # Errors
+    /// As of [`InformerFactory::start`], of the first cluster that cannot be started.
+    pub fn start(&self) -> Result<(), Error> {
+        let mut state = lock(&self.0.state);
+        state.was_started = true;
+        let mut clusters = state.clusters.values();
+        clusters.try_for_each(|cluster| cluster.factory.start())
+    }
+
+    /// Waits until the informers of each cluster that is here now have stored their first list.
+    ///
+    /// # Errors
+    /// The time ended first: the error names each late cluster. The others are synced.
+    ///
+    /// Cancel safety: dropping the future loses nothing.
+    pub async fn synced_within(&self, limit: Duration) -> Result<(), Error> {
+        let clusters = self.all();
+        let waits = clusters.iter().map(|cluster| async move {
+            let synced = cluster.factory.synced_within(limit).await;
+            synced.map_err(|error| format!("{}: {error}", cluster.name))
+        });
+        let late: Vec<String> = join_all(waits)
+            .await
+            .into_iter()
+            .filter_map(Result::err)
+            .collect();
+        if late.is_empty() {
+            return Ok(());
+        }
+        let (count, of) = (late.len(), clusters.len());
+        let message = format!(
+            "{count} of {of} clusters are not synced: {}",
+            late.join("; ")
+        );
+        Err(Error::new(ErrorKind::TimedOut, message))
+    }
+
+    /// Removes all clusters, and returns when no task is left. None can be added any more.
+    ///
+    /// Cancel safety: once polled, everything ends even if the wait is dropped.
+    pub async fn shutdown(&self) {
+        self.0.stop.cancel();
+        let names: Vec<Cluster> = self.all();
+        join_all(names.iter().map(|cluster| self.remove(&cluster.name))).await;
+    }
+
+    /// One handle over the informers of `K` in all clusters, in their factories' namespaces.
+    ///
+    /// # Errors
+    /// As of [`select`](Self::select).
+    pub fn informer<K>(&self) -> Result<ClusterInformer<K>, Error>
+    where
+        K: kube_core::Resource + serde::de::DeserializeOwned + Send + Sync + 'static,
+        K::DynamicType: Default,
+    {
+        self.select(|cluster| cluster.factory().informer::<K>())
+    }
+
+    /// One handle over informers that `make` makes, one for each cluster, now and later. It runs
+    /// under a lock: it must not call the clusters.
+    ///
+    /// # Errors
+    /// The informers are started already, and one cannot be.
+    pub fn select<K>(
+        &self,
+        make: impl Fn(&Cluster) -> Informer<K> + Send + Sync + 'static,
+    ) -> Result<ClusterInformer<K>, Error>
+    where
+        K: Send + Sync + 'static,
+    {
+        ClusterInformer::over(self, Box::new(make))
+    }
+
+    /// Adds a follower, which hears of the present clusters at once.
+    fn follow(&self, follower: &Arc<impl Follow + 'static>) -> Result<(), Error> {
+        let mut state = lock(&self.0.state);
+        for cluster in state.clusters.values() {
+            follower.joined(cluster)?;
+            if state.was_started {
+                cluster.factory.start()?;
+            }
+        }
+        let follower: Arc<dyn Follow> = Arc::clone(follower) as _;
+        state.followers.push(Arc::downgrade(&follower));
+        Ok(())
+    }
+}
+
+impl State {
+    /// Those that are still there.
+    fn followers(&mut self) -> Vec<Arc<dyn Follow>> {
+        self.followers
+            .retain(|follower| follower.strong_count() > 0);
+        self.followers.iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
+impl fmt::Display for ClusterKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.cluster, self.key)
+    }
+}
+
+impl fmt::Debug for Clusters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<Arc<str>> = lock(&self.0.state).clusters.keys().cloned().collect();
+        f.debug_tuple("Clusters").field(&names).finish()
+    }
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
