@@ -15,6 +15,7 @@
 //! | read the cache | [`Store`], [`Snapshot`], [`Lister`] |
 //! | find objects by a field, a label, an owner or a function | [`Index`], [`IndexReader`] |
 //! | read a state that is over, or what changed between two | [`Informer::keep_past`], [`Store::at`], [`Snapshot::changes_to`] |
+//! | look at objects with those that they name | [`Informer::join`], [`View`] |
 //! | receive changes in closures | [`Handlers`], [`Registration`] |
 //! | receive changes as a stream | [`Informer::changes`], [`Notification`] |
 //! | reconcile objects | [`Controller`], [`Action`], [`Ctx`] |
@@ -167,6 +168,7 @@ mod hands;
 mod index;
 mod index_key;
 mod informer;
+mod join;
 mod lister;
 mod metrics;
 mod object;
@@ -239,6 +241,7 @@ pub use crate::informer::{
     HandlerStats, Informer, OwnWrites, Reflector, ReflectorStore, Registration, Storage,
     StoreError, Transform, Until, until,
 };
+pub use crate::join::{JoinSnapshot, Row, RowChange, RowChanges, View};
 pub use crate::lister::{Lister, NamespaceLister};
 pub use crate::metrics::InformerStats;
 pub use crate::object::{Obj, ObjRef};

@@ -85,7 +85,7 @@ pub(crate) use self::ingest::Ingest;
 pub use self::ingest::Transform;
 pub(crate) use self::listener::{ListenerParts, RunOn, Sink, SinkCall, listen};
 pub use self::own_writes::OwnWrites;
-pub(crate) use self::own_writes::Write;
+pub(crate) use self::own_writes::{Write, moved_from};
 use self::pipeline::Pipeline;
 use self::ranges::Followed;
 pub(crate) use self::ranges::Sharded;

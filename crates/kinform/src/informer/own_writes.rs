@@ -28,7 +28,7 @@ use kinform_core::object::Object;
 use kinform_core::store::root::Root;
 use tokio::sync::watch;
 
-use super::{Core, Informer, Progress};
+use super::{Core, Cores, Informer, Progress};
 use crate::error::{Error, ErrorKind};
 use crate::sync::lock;
 
@@ -108,6 +108,25 @@ pub(super) async fn when(
             () = any(&mut all) => {}
         }
     }
+}
+
+/// Waits until the newest roots are not these ones, or the watches are others.
+///
+/// # Errors
+/// An informer is stopped: it will not move any more.
+pub(crate) async fn moved_from(cores: &Cores, roots: &[Root]) -> Result<(), Error> {
+    let watched = || -> Vec<Arc<Core>> {
+        let members = cores.members();
+        members
+            .iter()
+            .map(|member| Arc::clone(&member.core))
+            .collect()
+    };
+    let is_other = |cores: &[Arc<Core>]| {
+        let mut pairs = cores.iter().zip(roots);
+        Ok(cores.len() != roots.len() || pairs.any(|(core, root)| !core.root().ptr_eq(root)))
+    };
+    when(cores.changed(), watched, is_other).await
 }
 
 async fn any(all: &mut [watch::Receiver<Progress>]) {

@@ -25,7 +25,7 @@ use kinform_core::store::root::Root;
 use super::{Snapshot, Store};
 use crate::error::{Error, ErrorKind};
 use crate::handler::Notification;
-use crate::informer::Informer;
+use crate::informer::{Informer, moved_from};
 use crate::object::Lens;
 
 /// BOUND: changes that are looked for at a time; whole blocks, so a few more may come.
@@ -37,6 +37,14 @@ impl<K> Informer<K> {
     /// The first call decides the limits, also for other informers that share the watch.
     pub fn keep_past(&self, limits: PastLimits) {
         self.cores().keep_past(limits);
+    }
+
+    /// Waits until the cache is not what this snapshot has.
+    ///
+    /// # Errors
+    /// The informer is stopped.
+    pub(crate) async fn moved_from(&self, told: &Snapshot<K>) -> Result<(), Error> {
+        moved_from(self.cores(), &told.roots).await
     }
 }
 

@@ -22,6 +22,7 @@ mod fresh;
 mod handlers;
 mod hands;
 mod informer;
+mod join;
 mod lifecycle;
 mod loops;
 mod namespaces;

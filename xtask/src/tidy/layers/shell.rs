@@ -3,7 +3,7 @@
 //! ```text
 //! env error sync index_key ◀─ reporter report state metrics retry share reflector_options ◀─ object
 //!   ◀─ source ◀─ snapshot recording ◀─ informer ◀─ store lister index handler changes ◀─ factory registry select
-//!   ◀─ workqueue hands events ◀─ controller ◀─ overlay expiring parallel clusters
+//!   ◀─ workqueue hands events ◀─ controller ◀─ overlay expiring parallel clusters join
 //! ```
 //!
 //! Modules on one step may import each other, but without circles: `lister` reads `store`.
@@ -33,6 +33,6 @@ pub(super) const LAW: Law = Law {
         &["factory", "registry", "select"],
         &["workqueue", "hands", "events"],
         &["controller"],
-        &["overlay", "expiring", "parallel", "clusters"],
+        &["overlay", "expiring", "parallel", "clusters", "join"],
     ]),
 };
