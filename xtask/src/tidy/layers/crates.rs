@@ -12,8 +12,8 @@ use super::super::finding::Finding;
 use super::law::RULE;
 use crate::text::file::File;
 
-/// For each crate of ours: the crates of ours that it may depend on.
-const CRATES: [(&str, &[&str]); 12] = [
+/// For each crate of ours, by its folder: the crates of ours that it may depend on.
+const CRATES: [(&str, &[&str]); 14] = [
     ("kinform-api", &[]),
     ("kinform-schema", &[]),
     ("kinform-core", &["kinform-api", "kinform-schema"]),
@@ -52,6 +52,12 @@ const CRATES: [(&str, &[&str]); 12] = [
         ],
     ),
     ("sample-controller", &["kinform", "kinform-operator"]),
+    ("mistakes", &["kinform", "kinform-testkit"]),
+    // The folder of kinform-examples.
+    (
+        "catalog",
+        &["kinform", "kinform-operator", "kinform-testkit"],
+    ),
     ("soak", &["kinform", "kinform-operator", "kinform-testkit"]),
     ("xtask", &["kinform-schema"]),
 ];
