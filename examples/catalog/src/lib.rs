@@ -12,7 +12,9 @@ pub mod dynamic_types;
 pub mod events_exporter;
 pub mod finalizer;
 pub mod index_and_lister;
+pub mod joined;
 pub mod leader_election;
+pub mod many_clusters;
 pub mod many_namespaces;
 pub mod metadata_only;
 pub mod own_crd;
@@ -22,6 +24,7 @@ pub mod shared_informer;
 pub mod simulation;
 pub mod start;
 pub mod test_with_faults;
+pub mod the_past;
 pub mod warm_restart;
 pub mod watch_pods;
 pub mod web_cache;
@@ -88,7 +91,7 @@ macro_rules! alone {
 }
 
 /// All of them, widest use first.
-pub const ALL: [Example; 17] = [
+pub const ALL: [Example; 20] = [
     cluster!(
         watch_pods,
         "handlers that hear each pod come, change and go"
@@ -128,7 +131,16 @@ pub const ALL: [Example; 17] = [
     ),
     cluster!(events_exporter, "the events of a cluster as JSON lines"),
     cluster!(web_cache, "an HTTP endpoint that answers from a cache"),
+    cluster!(
+        joined,
+        "pods with their nodes, kept up to date by the differences of both"
+    ),
+    cluster!(the_past, "a cache as it was, and what has changed since"),
     cluster!(many_namespaces, "an informer whose namespaces come and go"),
+    cluster!(
+        many_clusters,
+        "one handle over the caches of a fleet, by kubeconfigs in Secrets"
+    ),
     cluster!(
         sharded_operator,
         "replicas that divide the keys of a controller"

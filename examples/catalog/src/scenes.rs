@@ -7,9 +7,10 @@
 //! When a scene is over, its example is asked to end. On a cluster people do this, with kubectl.
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod, Secret, Service};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kinform_testkit::TestServer;
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde::de::DeserializeOwned;
@@ -18,6 +19,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::finalizer::{Bucket, BucketSpec};
+use crate::many_clusters;
 use crate::own_crd::{Website, WebsiteSpec};
 use crate::start::{Failure, Stage};
 use crate::webhook;
@@ -236,6 +238,52 @@ pub(crate) async fn many_namespaces(stage: &Stage) -> Played {
         stage.heard(&format!("{name}/settings")).await?;
     }
     stage.heard("- team-a/settings").await.map(drop)
+}
+
+pub(crate) async fn joined(stage: &Stage) -> Played {
+    stage.api.create(&pod("web-0", "node-1")?).await?;
+    stage.begin();
+    stage.heard("default/web-0: no such node").await?;
+    stage.tell("create node-1, in zone a");
+    let node: Node = of(json!({
+        "metadata": {"name": "node-1", "labels": {"topology.kubernetes.io/zone": "a"}},
+    }))?;
+    stage.api.create(&node).await?;
+    stage.heard("default/web-0: no such node -> a").await?;
+    stage.api.delete::<Pod>("default/web-0").await?;
+    stage.heard("default/web-0: gone").await.map(drop)
+}
+
+pub(crate) async fn the_past(stage: &Stage) -> Played {
+    for name in ["kept", "lost"] {
+        stage.api.create(&config_map(name)?).await?;
+    }
+    stage.begin();
+    stage.heard("remembered").await?;
+    stage.tell("create new, delete lost");
+    stage.api.create(&config_map("new")?).await?;
+    stage
+        .api
+        .delete::<ConfigMap>("default/lost")
+        .await
+        .map_err(Into::into)
+}
+
+pub(crate) async fn many_clusters(stage: &Stage) -> Played {
+    stage.begin();
+    let spoke = TestServer::start().await?;
+    spoke.create(&config_map("there")?).await?;
+    stage.tell("a Secret with the kubeconfig of a second server");
+    let secret: Secret = of(json!({
+        "metadata": {"name": "spoke", "labels": {many_clusters::LABEL: "true"}},
+        "stringData": {"kubeconfig": spoke.server().kubeconfig()},
+    }))?;
+    stage.api.create(&secret).await?;
+    stage.heard("spoke: there").await?;
+    stage.heard("spoke joined: Ok(())").await?;
+    stage.tell("delete the Secret");
+    stage.api.delete::<Secret>("default/spoke").await?;
+    stage.heard("spoke left").await.map(drop)
 }
 
 pub(crate) async fn sharded_operator(stage: &Stage) -> Played {

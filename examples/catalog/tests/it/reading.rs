@@ -132,3 +132,32 @@ async fn warm_restart_lists_once_in_two_starts() {
     });
     assert_eq!(lists.count(), 1);
 }
+
+#[tokio::test]
+async fn joined_tells_the_zone_of_a_pod_whose_node_comes_late() {
+    let ran = ran("joined").await;
+    ran.has_in_order(&[
+        "default/web-0: no such node",
+        "default/web-0: no such node -> a",
+        "default/web-0: gone",
+    ]);
+}
+
+#[tokio::test]
+async fn the_past_is_compared_with_the_end() {
+    let ran = ran("the_past").await;
+    for line in ["+ new", "- lost"] {
+        assert!(ran.at("remembered") < ran.at(line));
+    }
+    assert_eq!(ran.count("kept"), 0, "it is as it was");
+    let journal = ran.api().server().journal();
+    assert_eq!(journal.count("get", "configmaps"), 0);
+}
+
+#[tokio::test]
+async fn many_clusters_come_and_go_with_their_secrets() {
+    let ran = ran("many_clusters").await;
+    assert!(ran.at("spoke joined: Ok(())") < ran.at("spoke left"));
+    assert_eq!(ran.count("spoke: there"), 1);
+    ran.at("in the end: 0 objects");
+}
