@@ -36,12 +36,21 @@ const FOLDER: &str = "docs/book";
 const PAGES: &str = "docs/book/src";
 /// The exit code for a tool that is missing.
 const MISSING: u8 = 2;
-/// Cargo's words for the blocks, and what they run.
+/// Names of the blocks, and the words of `cargo test` that run them.
 const BLOCKS: [(&str, &[&str]); 2] = [
-    ("blocks of Rust", &["test", "-p", "kinform-book", "--doc"]),
+    ("blocks of Rust", &["-p", "kinform-book", "--doc"]),
     (
         "blocks of a shell",
-        &["test", "-p", "kinform-cli", "--test", "it", "book::"],
+        // The blocks that are not run are named, with their reasons.
+        &[
+            "-p",
+            "kinform-cli",
+            "--test",
+            "it",
+            "book::",
+            "--",
+            "--nocapture",
+        ],
     ),
 ];
 
@@ -142,7 +151,10 @@ fn shown(page: &File) -> File {
 /// Runs cargo with its output on the terminal.
 fn run_blocks(root: &Path, what: &str, words: &[&str]) -> Result<(), String> {
     let mut cargo = suite::cargo();
-    cargo.args(words).arg("--locked").current_dir(root);
+    cargo
+        .args(["test", "--locked"])
+        .args(words)
+        .current_dir(root);
     let status = cargo
         .status()
         .map_err(|error| format!("cargo could not be started: {error}"))?;

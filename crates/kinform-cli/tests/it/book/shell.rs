@@ -159,3 +159,34 @@ impl Drop for Shell {
         let _ = self.child.wait();
     }
 }
+
+#[test]
+fn a_shell_keeps_variables_and_codes_and_waits_for_what_is_in_the_background() {
+    let mut shell = Shell::start();
+    shell.write("here", "a file\n");
+    for (script, code, expected) in [
+        ("word=kept; false", 1, &[][..]),
+        ("echo $? $word", 0, &["1 kept"]),
+        ("cat here; echo wrong >&2", 0, &["a file", "wrong"]),
+        ("mkdir inner; cd inner; pwd", 0, &["$PWD/inner"]),
+        ("pwd", 0, &["$PWD/inner"]),
+        ("cat <<'END'\ntwo\nlines\nEND", 0, &["two", "lines"]),
+        (
+            "(until [ -e ../here ]; do :; done; echo begun) &",
+            0,
+            &["begun"],
+        ),
+    ] {
+        let is_enough = |lines: &[String]| lines == expected;
+        let printed = shell.run(script, is_enough).unwrap();
+        assert_eq!(
+            (printed.code, printed.lines),
+            (code, lines(expected)),
+            "{script}"
+        );
+    }
+}
+
+fn lines(of: &[&str]) -> Vec<String> {
+    of.iter().map(|line| (*line).to_owned()).collect()
+}
