@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 mod bench;
+mod book;
 mod browser;
 mod ci;
 mod contract;
@@ -37,6 +38,8 @@ enum Task {
     Tidy(tidy::Arguments),
     /// Measures kinform compared with kube-rs and client-go.
     Bench(bench::Arguments),
+    /// Checks the book's contents and links, runs its blocks, and builds its HTML.
+    Book(book::Arguments),
     /// Runs what CI runs: tests, formatting, clippy, tidy, documentation.
     Ci,
     /// Runs the tests that docs/contract names.
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
     let report = match Task::parse() {
         Task::Tidy(arguments) => tidy::run(&arguments),
         Task::Bench(arguments) => bench::run(root, &arguments),
+        Task::Book(arguments) => return booked(root, &arguments),
         Task::Ci => ci::run(root),
         Task::Contract(arguments) => contract::run(root, &arguments),
         Task::E2e(arguments) => e2e::run(root, &arguments),
@@ -112,6 +116,25 @@ fn main() -> ExitCode {
 fn simulated(root: &Path, arguments: &simulate::Arguments) -> ExitCode {
     match simulate::run(root, arguments) {
         Ok(code) => code,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Checks the book, whose exit code says if a tool is missing.
+#[expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a task's report goes to its caller"
+)]
+fn booked(root: &Path, arguments: &book::Arguments) -> ExitCode {
+    match book::run(root, arguments) {
+        Ok((report, code)) => {
+            println!("{report}");
+            code
+        }
         Err(error) => {
             eprintln!("{error}");
             ExitCode::FAILURE

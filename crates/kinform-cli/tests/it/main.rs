@@ -5,6 +5,7 @@
 //! ```
 #![expect(clippy::unwrap_used, reason = "tests may unwrap")]
 
+mod book;
 mod command;
 mod connection;
 mod demo;
