@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: exactly what CI runs, by running it.
 //!
 //! ```text
-//! cargo xtask ci ──▶ .ci/run ──▶ test, contract, mutants, schedules, soak, fuzz, e2e, format, clippy, tidy, docs
+//! cargo xtask ci ──▶ .ci/run ──▶ test, new, contract, mutants, schedules, soak, fuzz, e2e, format, clippy, tidy, docs
 //! ```
 //!
 //! The steps are listed once, in the script, so that the two cannot differ.
@@ -35,6 +35,7 @@ mod tests {
         let script = std::fs::read_to_string(script).unwrap();
         let steps = [
             "cargo test --workspace --locked",
+            "cargo xtask new",
             "cargo xtask contract",
             "cargo xtask mutants --fortieth",
             "cargo xtask schedules",

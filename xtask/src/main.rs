@@ -20,6 +20,7 @@ mod faults;
 mod fuzz;
 mod map;
 mod mutants;
+mod new;
 mod schedules;
 mod schema;
 mod shards;
@@ -56,6 +57,8 @@ enum Task {
     Map(map::Arguments),
     /// Puts known bugs back, one at a time: the tests must notice each.
     Mutants(mutants::Arguments),
+    /// Builds and tests the project that `kinform new` writes.
+    New(new::Arguments),
     /// Makes the pictures of the documents anew, by a browser.
     Pictures,
     /// Runs the concurrent code under many schedules.
@@ -92,12 +95,13 @@ fn main() -> ExitCode {
         Task::Fuzz(arguments) => fuzz::run(root, &arguments),
         Task::Map(arguments) => map::run(&arguments),
         Task::Mutants(arguments) => mutants::run(root, &arguments),
+        Task::New(arguments) => new::run(root, &arguments),
         Task::Pictures => browser::pictures(root),
         Task::Schedules(arguments) => schedules::run(root, &arguments),
         Task::Soak(arguments) => soak::run(root, &arguments),
         Task::Schema(arguments) => schema::run(&arguments).map_err(|e| e.to_string()),
         Task::Shards(arguments) => shards::run(root, &arguments),
-        Task::Simulate(arguments) => return simulated(root, &arguments),
+        Task::Simulate(arguments) => return coded(simulate::run(root, &arguments)),
     };
     match report {
         Ok(report) => {
@@ -111,10 +115,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the simulation, which has exit codes of its own.
+/// The result of a task that has exit codes of its own.
 #[expect(clippy::print_stderr, reason = "a task's report goes to its caller")]
-fn simulated(root: &Path, arguments: &simulate::Arguments) -> ExitCode {
-    match simulate::run(root, arguments) {
+fn coded(result: Result<ExitCode, String>) -> ExitCode {
+    match result {
         Ok(code) => code,
         Err(error) => {
             eprintln!("{error}");

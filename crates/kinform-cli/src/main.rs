@@ -25,6 +25,7 @@ mod full_screen;
 mod get;
 mod manifest;
 mod measure;
+mod new;
 mod one;
 mod output;
 mod process;
@@ -91,6 +92,7 @@ fn run(command: Command) -> Result<Ending, Failure> {
             Command::Rbac(args) => rbac::run(args).await,
             Command::Record(args) => record::run(args).await,
             Command::Replay(args) => replay::run(args).await,
+            Command::New(args) => new::run(args).await,
             Command::Version(args) => version::run(args).await,
             Command::Completion(args) => completion::run(&args),
         }

@@ -11,12 +11,14 @@
 //! * `cluster.rs`: the flags of a connection and a selection; `values.rs`: durations and names;
 //! * `demo.rs`: the demo and its tour;
 //! * `serve.rs`, `reading.rs` (`watch`, `get`, `measure`), `looking.rs` (`wait`, `story`, `tree`,
-//!   `diff`), `recording.rs` (`record`, `replay`), `inspecting.rs` (`top`, `why`), `checking.rs` (`doctor`, `rbac`, `version`, `completion`).
+//!   `diff`), `recording.rs` (`record`, `replay`), `inspecting.rs` (`top`, `why`), `checking.rs`
+//!   (`doctor`, `rbac`, `version`, `completion`), `creating.rs` (`new`).
 //!
 //! Upstream counterpart: flag names follow kubectl and client-go's clientcmd overrides.
 
 pub(crate) mod checking;
 pub(crate) mod cluster;
+pub(crate) mod creating;
 pub(crate) mod demo;
 pub(crate) mod inspecting;
 pub(crate) mod looking;
@@ -28,6 +30,7 @@ mod values;
 use clap::{Parser, Subcommand};
 
 use self::checking::{CompletionArgs, DoctorArgs, RbacArgs, VersionArgs};
+use self::creating::NewArgs;
 use self::demo::{DemoArgs, DemoCommand};
 use self::inspecting::{TopArgs, WhyArgs};
 use self::looking::{DiffArgs, StoryArgs, TreeArgs, WaitArgs};
@@ -86,6 +89,8 @@ pub(crate) enum Command {
     Record(RecordArgs),
     /// Replay a recording: as changes, or as an API server for a command
     Replay(ReplayArgs),
+    /// Write the project of an operator: a custom resource, its controller, tests and manifests
+    New(NewArgs),
     /// Print the versions of this program and of the server
     Version(VersionArgs),
     /// Print a script that completes words of the command line in a shell

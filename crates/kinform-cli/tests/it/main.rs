@@ -18,6 +18,7 @@ mod looking;
 mod made;
 mod manifests;
 mod meddler;
+mod new;
 mod newcomers;
 mod plugin;
 mod pseudo_terminal;
