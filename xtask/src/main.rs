@@ -21,6 +21,7 @@ mod fuzz;
 mod map;
 mod mutants;
 mod new;
+mod release;
 mod schedules;
 mod schema;
 mod shards;
@@ -61,6 +62,8 @@ enum Task {
     New(new::Arguments),
     /// Makes the pictures of the documents anew, by a browser.
     Pictures,
+    /// Checks what a release needs and makes its files; publishes nothing.
+    Release(release::Arguments),
     /// Runs the concurrent code under many schedules.
     Schedules(schedules::Arguments),
     /// Makes the table of built-in types.
@@ -102,6 +105,7 @@ fn main() -> ExitCode {
         Task::Schema(arguments) => schema::run(&arguments).map_err(|e| e.to_string()),
         Task::Shards(arguments) => shards::run(root, &arguments),
         Task::Simulate(arguments) => return coded(simulate::run(root, &arguments)),
+        Task::Release(arguments) => return coded(release::run(root, &arguments)),
     };
     match report {
         Ok(report) => {
