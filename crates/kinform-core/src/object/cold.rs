@@ -120,6 +120,16 @@ impl Press {
     }
 }
 
+impl Cold {
+    /// Bytes behind the head of the object before it was packed.
+    pub(super) fn plain_payload(&self, object: &Object) -> usize {
+        let head = object.head();
+        let texts = IdentityText::ALL.map(|of| head.identity_text(of).len as usize);
+        let behind = object.0.slice.len() - self.packed as usize - texts.iter().sum::<usize>();
+        head.body as usize + behind
+    }
+}
+
 impl IdentityText {
     const ALL: [Self; 4] = [
         Self::Name,

@@ -18,6 +18,7 @@ use super::directory::{Directory, Seed};
 use super::index::IndexData;
 use super::radix::Radix;
 use super::slots::SlotSet;
+use super::weight::Sizes;
 use crate::delta::Quarantine;
 use crate::object::Object;
 use crate::scope::Scope;
@@ -31,7 +32,7 @@ pub(super) struct State {
     pub(super) free: SlotSet,
     pub(super) indexes: Vec<IndexData>,
     pub(super) seed: Seed,
-    pub(super) heap_size: usize,
+    pub(super) sizes: Sizes,
     pub(super) version: Arc<str>,
     pub(super) synced: bool,
     pub(super) restored: bool,
