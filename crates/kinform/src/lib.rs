@@ -165,6 +165,7 @@ mod index;
 mod index_key;
 mod informer;
 mod lister;
+mod memory;
 mod metrics;
 mod object;
 mod overlay;
@@ -232,6 +233,7 @@ pub use crate::informer::{
     StoreError, Transform, Until, until,
 };
 pub use crate::lister::{Lister, NamespaceLister};
+pub use crate::memory::{MemoryStep, MemoryUse};
 pub use crate::metrics::InformerStats;
 pub use crate::object::{Obj, ObjRef};
 pub use crate::overlay::Overlay;

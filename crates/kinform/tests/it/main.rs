@@ -23,6 +23,7 @@ mod hands;
 mod informer;
 mod lifecycle;
 mod loops;
+mod memory_budget;
 mod namespaces;
 mod own_writes;
 mod planted_loops;
