@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use kinform::controller::Warning;
-use kinform::{InformerState, ObjectKey, ReportEvent};
+use kinform::{InformerState, MemoryStep, ObjectKey, ReportEvent};
 use serde::{Deserialize, Serialize};
 
 use super::advice::advice;
@@ -106,6 +106,13 @@ pub(super) fn problems(
             is_ongoing: true,
             message: format!("this replica does not hold the lease {}", lease.name),
             ..of("standby")
+        });
+    }
+    if let Some(usage) = program.factory.memory().filter(|usage| usage.is_over) {
+        list.add(Problem {
+            is_ongoing: true,
+            message: format!("the memory budget cannot be held: {usage}"),
+            ..of("memory-over-budget")
         });
     }
     let mut found = list.found;
@@ -280,6 +287,10 @@ impl List<'_> {
                     found.missing, found.different, found.extra
                 );
                 ("diverged", None, message)
+            }
+            ReportEvent::Memory { step, usage } if *step > MemoryStep::Normal && !usage.is_over => {
+                let message = format!("to hold the memory budget, {step}: {usage}");
+                ("memory-given-up", None, message)
             }
             ReportEvent::SnapshotRefused { reason } => ("cache-not-used", None, told(reason)),
             ReportEvent::SnapshotFailed { reason } => ("cache-not-written", None, told(reason)),

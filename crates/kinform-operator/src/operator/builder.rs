@@ -133,6 +133,7 @@ impl OperatorBuilder {
         let factory = InformerFactory::builder(client.clone())
             .namespaces(settings.namespaces.iter().cloned())
             .disk_cache(settings.disk_cache.clone())
+            .memory_budget(settings.memory_budget)
             .build();
         let (recorder, delivery) = EventRecorder::new(client.clone(), &name);
         let (probes, leaving) = (Probes::default(), CancellationToken::new());
