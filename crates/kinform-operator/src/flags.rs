@@ -106,8 +106,8 @@ pub struct Flags {
     /// process at a time may use it.
     #[arg(long, value_name = "DIRECTORY")]
     pub cache_dir: Option<PathBuf>,
-    /// Memory that all caches may take together, as 64Mi: above it they keep no decoded values and, if the
-    /// program can, compress their objects.
+    /// Memory that all caches may take together, as 64Mi: above it they keep no decoded values, then
+    /// compress their objects.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub memory_budget: Option<u64>,
     /// Requests a second to the API server, for caches and for the leader's work each; leases are

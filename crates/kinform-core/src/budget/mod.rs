@@ -6,7 +6,8 @@
 //!
 //! The order of giving up: decoded values of all informers; then bodies are kept compressed, one informer
 //! at a time; then bodies of informers that said which fields they can do without are reduced to the rest.
-//! A later step begins when no informer is left for the one before.
+//! A later step begins when no informer is left for the one before. The shell offers no reduced form yet: no
+//! informer of it says what its `reduced` size would be.
 //!
 //! - Of several informers the one that saves the most goes first. Few switches reach the budget that way,
 //!   and no reader has to count its reads, which would make all threads write to one place.

@@ -68,8 +68,7 @@ impl Reform {
 
 impl Applier {
     /// Keeps what is stored from now on compressed, and what was stored before once a dictionary is learnt
-    /// and [`reform`](Self::reform) was called often enough. Needs the feature `compressed`.
-    #[cfg(feature = "compressed")]
+    /// and [`reform`](Self::reform) was called often enough.
     pub fn compress(&mut self) {
         if self.tier.is_some() {
             return;
@@ -87,7 +86,6 @@ impl Applier {
     }
 
     /// Keeps what is stored from now on as it comes, and changes what was stored before in pieces.
-    #[cfg(feature = "compressed")]
     pub fn expand(&mut self) {
         if self.tier.take().is_some() {
             self.reform.begin(self.list.is_some());

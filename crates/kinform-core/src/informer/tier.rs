@@ -30,10 +30,18 @@ const WINDOW: usize = 1024;
 /// BOUND: trainings, and thus dictionaries held, for a kind whose objects have nothing in common.
 const MAX_TRAININGS: usize = 16;
 
-/// Bytes of a dictionary: 64 KB of content, and zstd's tables to write and read with it.
-const DICTIONARY_HELD: usize = 256 << 10;
+/// Bytes of a dictionary: zstd's has 64 KB of content, and tables to write and read with it.
+const DICTIONARY_HELD: usize = if cfg!(feature = "compressed") {
+    256
+} else {
+    16
+} << 10;
 /// Bytes of the working memory of a writer and of the threads that read.
-const CONTEXTS_HELD: usize = 768 << 10;
+const CONTEXTS_HELD: usize = if cfg!(feature = "compressed") {
+    768
+} else {
+    64
+} << 10;
 
 /// Bytes of compression with its first dictionary.
 pub(super) const FIRST_HELD: usize = DICTIONARY_HELD + CONTEXTS_HELD;

@@ -155,15 +155,13 @@ impl Writer {
     }
 
     /// Keeps what is stored compressed, and what was stored before once a dictionary is learnt and
-    /// [`reform`](Self::reform) has nothing left. Needs the feature `compressed`.
-    #[cfg(feature = "compressed")]
+    /// [`reform`](Self::reform) has nothing left.
     pub fn compress(&mut self) {
         self.applier.compress();
     }
 
     /// Keeps what is stored as it comes, and what was stored before once [`reform`](Self::reform) has nothing
     /// left.
-    #[cfg(feature = "compressed")]
     pub fn expand(&mut self) {
         self.applier.expand();
     }

@@ -139,8 +139,8 @@ impl FactoryBuilder {
     }
 
     /// Sets the bytes that all caches of the factory may take together, tables and indexes included. Above
-    /// them, informers give up decoded values, then plain bodies: objects are kept compressed (feature
-    /// `compressed`), the largest cache first. What is read is the same, and costs more. Steps are taken back
+    /// them, informers give up decoded values, then plain bodies: objects are kept compressed, the
+    /// largest cache first (with zstd if there is the feature `compressed`, else with LZ4). What is read is the same, and costs more. Steps are taken back
     /// when there has been room for them for half a minute; see [`InformerFactory::memory`].
     ///
     /// Default: `None`, no budget. Upstream counterpart: none.

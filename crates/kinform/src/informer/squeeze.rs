@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use super::{Core, Storage};
 use crate::memory::{MemoryStep, Wanted};
 use crate::report::ReportEvent;
+use crate::sync::lock;
 
 /// BOUND: objects that change their form before others run.
 const PIECE: usize = 512;
@@ -90,6 +91,8 @@ impl Squeeze {
         self.follow(writer);
         if writer.holds().form.is_none() {
             self.is_changing = writer.reform(PIECE);
+            // It keeps the root alive that was last read in order, and so the objects as they were.
+            *lock(&self.core.order) = None;
             self.tell(writer, waiting);
             self.follow(writer);
         } else {
@@ -128,12 +131,11 @@ impl Squeeze {
         let load = match self.core.storage {
             Storage::Plain => {
                 self.reached = holds.form.unwrap_or(self.reached);
-                let compressed = holds.compressed.filter(|_| cfg!(feature = "compressed"));
                 Load {
                     held,
                     reached: self.reached,
                     whole: holds.plain as u64 + beside,
-                    compressed: compressed.map(|bytes| bytes as u64 + beside),
+                    compressed: holds.compressed.map(|bytes| bytes as u64 + beside),
                     reduced: None,
                 }
             }
@@ -162,14 +164,11 @@ impl Squeeze {
         if before.keeps_decoded && !wanted.keeps_decoded {
             self.decoded = remembered(&self.core, false);
         }
-        #[cfg(feature = "compressed")]
         match wanted.form {
             Form::Whole if before.form != Form::Whole => writer.expand(),
             Form::Compressed if before.form == Form::Whole => writer.compress(),
             _ => {}
         }
-        #[cfg(not(feature = "compressed"))]
-        let _ = writer;
         self.say(before, wanted);
     }
 
