@@ -77,7 +77,7 @@ struct Place {
     decoded: u64,
 }
 
-/// What an informer is asked for.
+/// The form and the state that an informer is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) form: Form,
@@ -126,8 +126,8 @@ impl fmt::Display for MemoryUse {
     }
 }
 
-impl From<Report> for MemoryUse {
-    fn from(report: Report) -> Self {
+impl MemoryUse {
+    fn of(report: Report) -> Self {
         Self {
             budget: report.limit,
             held: report.held,
@@ -205,7 +205,7 @@ impl Memory {
 
     /// The state.
     pub(crate) fn report(&self) -> MemoryUse {
-        lock(&self.books).machine.report().into()
+        MemoryUse::of(lock(&self.books).machine.report())
     }
 
     fn each_within(&self) -> Vec<Arc<TypedBudget>> {

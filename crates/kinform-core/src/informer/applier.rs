@@ -27,10 +27,10 @@ use std::sync::Arc;
 
 use kinform_api::{ResourceVersion, mutant};
 
-use super::forms::Reform;
 use super::listing::{Listing, Said, cold, heal, is_older, remember};
 use super::narrow::narrow;
 use super::news::{News, Pending};
+use super::reform::Reform;
 use super::report::{ApplyCounts, ApplyEvent, Listed};
 use super::tier::{Tier, Trained, Training};
 use crate::delta::{Change, Delta, HandlerId, Quarantine, QuarantineOrigin};

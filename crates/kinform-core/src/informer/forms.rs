@@ -14,22 +14,14 @@
 //! Upstream counterpart: none. Complexity: O(count) a piece.
 
 use super::applier::Applier;
+use super::reform::Reform;
 use super::tier::{self, Tier};
 use crate::budget::Form;
 use crate::object::Object;
 use crate::store::edit::Edit;
 
-/// What is left of objects that are compressed, until it is known: a guess on the safe side.
+/// The part that is left of objects once they are compressed, until it is known: a guess on the safe side.
 const COMPRESSED_PERCENT: usize = 40;
-
-/// What is left of a change of forms.
-#[derive(Debug, Default)]
-pub(super) struct Reform {
-    root: Option<usize>,
-    pub(super) list: Option<usize>,
-    /// Stores under a budget change in pieces; others at once, when their dictionary is learnt.
-    pub(super) is_by_pieces: bool,
-}
 
 /// The memory of a store, for a budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,27 +35,6 @@ pub struct Holds {
     pub compressed: Option<usize>,
     /// The form that all objects have; `None` while they change.
     pub form: Option<Form>,
-}
-
-impl Reform {
-    pub(super) fn begin(&mut self, is_listing: bool) {
-        self.root = Some(0);
-        self.list = is_listing.then_some(0);
-    }
-
-    /// The list begins with what the root has.
-    pub(super) fn list_began(&mut self) {
-        self.list = self.root.map(|_| 0);
-    }
-
-    /// What the list has is the root now.
-    pub(super) fn list_ended(&mut self) {
-        self.root = self.list.take();
-    }
-
-    fn is_done(&self) -> bool {
-        self.root.is_none() && self.list.is_none()
-    }
 }
 
 impl Applier {

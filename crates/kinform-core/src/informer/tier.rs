@@ -114,7 +114,7 @@ impl Tier {
         tier
     }
 
-    /// Returns whether so many objects are enough to learn from.
+    /// Returns whether this number of objects is enough to learn from.
     #[must_use]
     pub fn can_learn_from(objects: usize) -> bool {
         objects >= FEW_SAMPLES

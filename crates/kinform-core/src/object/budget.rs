@@ -128,7 +128,7 @@ impl TypedBudget {
     }
 }
 
-/// What an object takes when it is decoded, estimated from its bytes.
+/// Estimates the bytes that an object takes when it is decoded, from its encoded ones.
 #[must_use]
 pub fn value_size(object: &Object) -> usize {
     let factor = match object.encoding() {

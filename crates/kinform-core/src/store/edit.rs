@@ -28,7 +28,6 @@ use super::root::{IndexId, Root};
 use super::slot_hint::SlotHint;
 use super::slots::SlotSet;
 use super::state::State;
-use super::weight;
 use crate::delta::Quarantine;
 use crate::object::Object;
 use crate::scope::Scope;
@@ -217,7 +216,7 @@ impl Edit {
 
     /// Bytes of what is in it: as [`Root::held_size`], and if no object were compressed.
     pub(crate) fn held_sizes(&self) -> (usize, usize) {
-        let (sizes, tables) = (self.state.sizes, weight::tables(&self.state));
+        let (sizes, tables) = (self.state.sizes, self.state.tables());
         (sizes.held() + tables, sizes.as_plain().held() + tables)
     }
 

@@ -23,7 +23,7 @@ use super::radix::{Radix, WIDTH};
 use super::slot_hint::SlotHint;
 use super::slots::SlotSet;
 use super::state::State;
-use super::weight::{self, Sizes};
+use super::weight::Sizes;
 use crate::delta::Quarantine;
 use crate::object::Object;
 use crate::scope::Scope;
@@ -195,13 +195,13 @@ impl Root {
     /// O(indexes).
     #[must_use]
     pub fn held_size(&self) -> usize {
-        self.0.sizes.held() + weight::tables(&self.0)
+        self.0.sizes.held() + self.0.tables()
     }
 
     /// The size that [`held_size`](Self::held_size) would have if no object were compressed.
     #[must_use]
     pub fn plain_held_size(&self) -> usize {
-        self.0.sizes.as_plain().held() + weight::tables(&self.0)
+        self.0.sizes.as_plain().held() + self.0.tables()
     }
 
     /// The first position of the ring whose changes are not in here.

@@ -1,7 +1,7 @@
 //! The memory of a store: its objects, its tables, and what an allocator adds.
 //!
 //! ```text
-//! add, subtract(object) → Sizes (exact) ─held─▶ bytes of objects │ tables(State) → an estimate, from counts
+//! add, subtract(object) → Sizes (exact) ─held─▶ bytes of objects │ tables(objects, indexes) → an estimate, from counts
 //! ```
 //!
 //! Objects are counted as they come and go. Tables are computed from the numbers of objects, indexes and
@@ -10,7 +10,7 @@
 //!
 //! Upstream counterpart: none. Complexity: O(1) an object, O(indexes) for tables.
 
-use super::state::State;
+use super::index::IndexData;
 use crate::object::Object;
 
 /// Bytes that an allocator adds to an allocation: a header, and what is left of its size class.
@@ -67,9 +67,8 @@ impl Sizes {
 }
 
 /// The tables of a store.
-pub(super) fn tables(state: &State) -> usize {
-    let objects = state.keys.len();
-    let of_indexes = state.indexes.iter().map(|data| {
+pub(super) fn tables(objects: usize, indexes: &[IndexData]) -> usize {
+    let of_indexes = indexes.iter().map(|data| {
         let of_objects = match data.is_namespace() {
             true => 0,
             false => VALUES,

@@ -138,6 +138,14 @@ fn of(kind: &str) -> Problem {
     }
 }
 
+/// A text about an object of this cache, unless it may have a secret in it.
+fn shown(cache: &Cache, text: &str) -> String {
+    match cache.holds_secrets() {
+        true => "(hidden)".to_owned(),
+        false => text.to_owned(),
+    }
+}
+
 struct List<'a> {
     sight: &'a Sight,
     found: Vec<Problem>,
@@ -240,14 +248,7 @@ impl List<'_> {
     }
 
     fn of_report(&mut self, cache: &Cache, noted: &Noted) {
-        let hides = cache.holds_secrets();
-        let told = |text: &str| {
-            if hides {
-                "(hidden)".to_owned()
-            } else {
-                text.to_owned()
-            }
-        };
+        let told = |text: &str| shown(cache, text);
         let (kind, key, message) = match &noted.report.event {
             ReportEvent::Failed(trouble) => ("request-failed", None, trouble.message.clone()),
             ReportEvent::FellBack { reason } => {

@@ -34,7 +34,7 @@ const COUNTING: Duration = Duration::from_secs(5);
 pub(super) struct Squeeze {
     core: Arc<Core>,
     wanted: watch::Receiver<Wanted>,
-    /// What was asked for last, as far as it was carried out.
+    /// The last request that was carried out.
     known: Wanted,
     reached: Form,
     told: Load,
