@@ -5,11 +5,13 @@
 //! store → snapshot → reflector of the next start
 //! requests, chunks of bodies, errors, times → recording → the same again, at another time
 //! lease as read, answers of writes → election → requests, terms
+//! sizes of caches → budget → orders to informers: what they give up
 //! leases of members and shards, own term → shards → orders to informers, queues, lease client
 //! ```
 
 pub mod backoff;
 pub mod bucket;
+pub mod budget;
 pub mod causes;
 pub mod delta;
 mod dice;

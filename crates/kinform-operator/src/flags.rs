@@ -18,6 +18,7 @@ use clap::{ArgAction, Args, ValueEnum};
 use kinform::{DiskCache, Shards};
 
 use crate::leader::LeaseOptions;
+use crate::quantity::bytes;
 use crate::settings::{
     CertificateFiles, Fencing, LeaseSettings, MetricsAccess, Settings, ShardSettings,
 };
@@ -105,6 +106,10 @@ pub struct Flags {
     /// process at a time may use it.
     #[arg(long, value_name = "DIRECTORY")]
     pub cache_dir: Option<PathBuf>,
+    /// Memory that all caches may take together, as 64Mi: above it they keep no decoded values, then
+    /// compress their objects.
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub memory_budget: Option<u64>,
     /// Requests a second to the API server, for caches and for the leader's work each; leases are
     /// apart. 0 is no limit.
     #[arg(long, value_name = "NUMBER", default_value_t = 50)]
@@ -240,6 +245,7 @@ impl From<&Flags> for Settings {
             leader_election: flags.leader_elect.then(|| lease(flags)),
             namespaces: flags.namespace.clone(),
             disk_cache: flags.cache_dir.as_ref().map(DiskCache::in_dir),
+            memory_budget: flags.memory_budget,
             request_rate: (flags.kube_api_qps, flags.kube_api_burst),
             grace_period: flags.graceful_shutdown_timeout,
             ..Self::default()

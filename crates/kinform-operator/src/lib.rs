@@ -20,6 +20,8 @@ pub mod inspect;
 pub mod leader;
 mod operator;
 mod probes;
+#[cfg(feature = "clap")]
+mod quantity;
 mod serve;
 mod settings;
 mod sharding;

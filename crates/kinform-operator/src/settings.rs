@@ -56,6 +56,9 @@ pub struct Settings {
     pub namespaces: Vec<String>,
     /// The place in which caches are kept for the next start; `None` if they are not.
     pub disk_cache: Option<DiskCache>,
+    /// The bytes that all caches may take together, above which they give up decoded values, then plain
+    /// bodies; `None` if there is no bound.
+    pub memory_budget: Option<u64>,
     /// Requests a second, and their burst; zero is no limit. With leader election the caches and the
     /// leader's work have a client each, and each has this limit.
     pub request_rate: (u32, u32),
@@ -178,6 +181,7 @@ impl Default for Settings {
             sharding: None,
             namespaces: Vec::new(),
             disk_cache: None,
+            memory_budget: None,
             request_rate: RATE,
             grace_period: GRACE,
             connection: ConfigOverrides::default(),

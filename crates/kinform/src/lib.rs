@@ -170,6 +170,7 @@ mod index_key;
 mod informer;
 mod join;
 mod lister;
+mod memory;
 mod metrics;
 mod object;
 mod overlay;
@@ -243,6 +244,7 @@ pub use crate::informer::{
 };
 pub use crate::join::{JoinSnapshot, Row, RowChange, RowChanges, View};
 pub use crate::lister::{Lister, NamespaceLister};
+pub use crate::memory::{MemoryStep, MemoryUse};
 pub use crate::metrics::InformerStats;
 pub use crate::object::{Obj, ObjRef};
 pub use crate::overlay::Overlay;

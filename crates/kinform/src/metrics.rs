@@ -20,6 +20,8 @@ use kinform_core::reflector::report::RelistReason;
 use kinform_core::stats::ReflectorStats;
 use kinform_core::time::Instant;
 
+use crate::memory::MemoryStep;
+
 /// Numbers of one informer, over all its namespaces. Totals count since it was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -28,6 +30,11 @@ pub struct InformerStats {
     pub objects: u64,
     /// Bytes that they take on the heap, decoded values not counted.
     pub heap_bytes: u64,
+    /// Bytes that the cache takes from the system: objects, tables and indexes, with what an allocator adds; an
+    /// estimate.
+    pub held_bytes: u64,
+    /// The things given up to hold the factory's memory budget; of several namespaces, the most.
+    pub memory: MemoryStep,
     /// Bytes of bodies read, decompressed.
     pub wire_bytes: u64,
     /// Of these, the bytes of `metadata.managedFields`.

@@ -27,6 +27,7 @@ use kinform_core::object::typed::{DecodeError, TypedCache};
 use once_cell::race::OnceBox;
 use serde::de::DeserializeOwned;
 
+use crate::memory::Memory;
 use crate::reporter::Reporters;
 
 /// One state of one object, as a `K`.
@@ -58,23 +59,42 @@ pub(crate) struct Lens {
     pub(crate) type_meta: TypeMeta,
     keeps: Keeps,
     reporters: Reporters,
+    /// The budget that decides whether decoded values are kept, if there is one.
+    memory: Option<Arc<Memory>>,
 }
 
 /// The policy for keeping decoded values.
 #[derive(Debug)]
 pub(crate) enum Keeps {
     All,
-    Within(TypedBudget),
+    Within(Arc<TypedBudget>),
     Nothing,
 }
 
 impl Lens {
-    pub(crate) fn new(type_meta: TypeMeta, keeps: Keeps, reporters: Reporters) -> Arc<Self> {
+    pub(crate) fn new(
+        type_meta: TypeMeta,
+        keeps: Keeps,
+        reporters: Reporters,
+        memory: Option<Arc<Memory>>,
+    ) -> Arc<Self> {
+        match (&memory, &keeps) {
+            (Some(memory), Keeps::All) => memory.count_all(),
+            (Some(memory), Keeps::Within(budget)) => memory.count_within(budget),
+            _ => {}
+        }
         Arc::new(Self {
             type_meta,
             keeps,
             reporters,
+            memory,
         })
+    }
+
+    /// Returns whether decoded values may be kept, if that is the policy.
+    fn may_keep(&self) -> bool {
+        let memory = self.memory.as_ref();
+        memory.is_none_or(|memory| memory.may_keep_decoded())
     }
 
     /// Counts and reports an object that a reader left out because it does not decode.
@@ -237,10 +257,10 @@ macro_rules! tells {
             pub fn typed(&self) -> Result<Arc<K>, DecodeError> {
                 let (object, meta): (&Object, _) = (&self.object, &self.lens.type_meta);
                 match &self.lens.keeps {
-                    Keeps::All => object.typed(meta, TypedCache::Always),
-                    Keeps::Within(budget) => budget.typed(object, meta),
+                    Keeps::All if self.lens.may_keep() => object.typed(meta, TypedCache::Always),
+                    Keeps::Within(budget) if self.lens.may_keep() => budget.typed(object, meta),
                     // The value is not kept, so it may as well be decoded from the inflated object.
-                    Keeps::Nothing => self.whole().typed(meta, TypedCache::Never),
+                    _ => self.whole().typed(meta, TypedCache::Never),
                 }
             }
         }

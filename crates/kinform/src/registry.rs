@@ -26,6 +26,7 @@ use crate::env::Env;
 use crate::informer::{
     Core, CoreParts, Ingest, Options, Recipe, Sharded, Storage, Tasks, Transform,
 };
+use crate::memory::Memory;
 use crate::reporter::Reporter;
 use crate::snapshot::{Disk, Selected};
 use crate::source::{ListerWatcher, Representation, ResourceInfo};
@@ -48,6 +49,8 @@ pub(crate) struct Registry {
     /// Of the factory's own server.
     pub(crate) disk: Option<Arc<Disk>>,
     pub(crate) cores: Mutex<Cores>,
+    /// The memory budget of all watches, if there is one.
+    pub(crate) memory: Option<Arc<Memory>>,
 }
 
 /// The properties by which two watches are the same.
@@ -180,6 +183,7 @@ impl Registry {
             env: self.env.clone(),
             options,
             tasks: self.tasks.clone(),
+            membership: self.memory.as_ref().map(Memory::join),
         });
         if self.tasks.stop.is_cancelled() {
             core.stop();

@@ -23,6 +23,7 @@ use kinform_core::delta::Quarantine;
 use kinform_core::informer::audit::Divergence;
 use kinform_core::reflector::report::{Problem, ProblemKind, ReflectorEvent};
 
+use crate::memory::{MemoryStep, MemoryUse};
 use crate::state::{InformerState, Trouble};
 
 /// One report: a time and an event.
@@ -149,6 +150,14 @@ pub enum ReportEvent {
         reason: String,
         /// The delay until the next list, from the time of this report.
         relist_in: Duration,
+    },
+    /// The informer gave something up to hold the memory budget, or has it again; or the budget cannot be held,
+    /// or can be again.
+    Memory {
+        /// The things that are given up now.
+        step: MemoryStep,
+        /// The reason: the memory of the factory.
+        usage: MemoryUse,
     },
     /// This subscriber fell behind and lost this number of reports.
     Lost(u64),

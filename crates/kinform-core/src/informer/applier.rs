@@ -30,6 +30,7 @@ use kinform_api::{ResourceVersion, mutant};
 use super::listing::{Listing, Said, cold, heal, is_older, remember};
 use super::narrow::narrow;
 use super::news::{News, Pending};
+use super::reform::Reform;
 use super::report::{ApplyCounts, ApplyEvent, Listed};
 use super::tier::{Tier, Trained, Training};
 use crate::delta::{Change, Delta, HandlerId, Quarantine, QuarantineOrigin};
@@ -45,15 +46,17 @@ use crate::store::root::{IndexId, Root};
 /// Applies deltas to a store, one batch at a time.
 #[derive(Debug)]
 pub struct Applier {
-    root: Root,
-    list: Option<Listing>,
+    pub(super) root: Root,
+    pub(super) list: Option<Listing>,
     // The objects that lists name from now on; of all, if that was never said.
     wanted: Option<Arc<Scope>>,
     counts: ApplyCounts,
     // BOUND: changes recorded of one batch or list; beyond, handlers take the difference of roots.
     max_changes: usize,
     // What is stored compressed, if that was asked for; changes hold objects as they came.
-    tier: Option<Tier>,
+    pub(super) tier: Option<Tier>,
+    // What is stored is changed to the form that is wanted, from these slots on.
+    pub(super) reform: Reform,
 }
 
 /// The outcome of a batch.
@@ -98,6 +101,7 @@ impl Applier {
             counts: ApplyCounts::default(),
             max_changes,
             tier: None,
+            reform: Reform::default(),
         }
     }
 
@@ -156,6 +160,10 @@ impl Applier {
             && tier.trained(trained)
             && !mutant!("K5")
         {
+            if self.reform.is_by_pieces {
+                self.reform.begin(self.list.is_some());
+                return &self.root;
+            }
             let mut edit = Edit::new(&self.root);
             edit.compress(|object| tier.keep(object));
             self.root = edit.commit(self.root.position());
@@ -340,9 +348,11 @@ impl Applier {
         // Whoever listens now has heard nothing: the first list is heard as an initial list.
         pending.is_by_diff = !(self.root.has_synced() || self.root.is_restored());
         self.list = Some(Listing::new(batch.edit.fork(), pending));
+        self.reform.list_began();
     }
 
     fn abort(&mut self, batch: &mut Batch) {
+        self.reform.list = None;
         if self.list.take().is_some() {
             self.counts.aborted_lists += 1;
             batch.events.push(ApplyEvent::ListAborted);
@@ -360,6 +370,7 @@ impl Applier {
             list.went_back = true;
         }
         list.believe_reused(&mut self.tier);
+        self.reform.list_ended();
         let Listing {
             mut edit,
             seen,

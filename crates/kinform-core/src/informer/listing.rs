@@ -40,6 +40,8 @@ pub(super) struct Listing {
     // BOUND: the items of one list; none of a server that keeps its word.
     reused: Vec<Object>,
     pub(super) went_back: bool,
+    /// Bytes of the objects that it stored: as they are kept, and uncompressed.
+    put: (usize, usize),
     /// The stored objects came from a snapshot, and no list has confirmed them.
     is_restored: bool,
 }
@@ -66,6 +68,7 @@ impl Listing {
             nameless: 0,
             reused: Vec::new(),
             went_back: false,
+            put: (0, 0),
         }
     }
 
@@ -105,12 +108,20 @@ impl Listing {
         }
         heal(&mut self.edit, &object, events);
         let cold = cold(tier, &object);
+        let kept = cold.as_ref().unwrap_or(&object);
+        self.put.0 += kept.heap_size();
+        self.put.1 += kept.plain_size();
         let new = self.pending.handle(&object);
         let old = self.edit.insert_seen(object, cold, slot, &mut self.seen);
         if mutant!("B7") && old.is_some() {
             return;
         }
         self.pending.stored(old, new);
+    }
+
+    /// Bytes of the objects that it stored: as they are kept, and uncompressed.
+    pub(super) fn put_sizes(&self) -> (usize, usize) {
+        self.put
     }
 
     /// Returns whether a second item of one name is left out; quarantines the one that is.

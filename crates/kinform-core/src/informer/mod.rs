@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `applier` | [`applier::Applier`]: what a delta does to the store; lists, quarantine, versions |
 //! | `audit` | [`audit::Audit`]: whether a store is what its server says, on request |
+//! | `forms` | [`forms::Holds`]: the memory of a store, and its objects' form, changed in pieces; `reform` what is left of that |
 //! | `listing` | a list that runs: what it has named, items of one name |
 //! | `narrow` | objects that leave because they are not wanted any more |
 //! | `news` | [`news::News`]: what a batch brings for handlers |
@@ -24,9 +25,11 @@
 pub mod applier;
 pub mod audit;
 pub mod delivery;
+pub mod forms;
 mod listing;
 mod narrow;
 pub mod news;
+mod reform;
 pub mod report;
 pub mod resync;
 pub mod ring;

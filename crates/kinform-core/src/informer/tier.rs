@@ -30,6 +30,22 @@ const WINDOW: usize = 1024;
 /// BOUND: trainings, and thus dictionaries held, for a kind whose objects have nothing in common.
 const MAX_TRAININGS: usize = 16;
 
+/// Bytes of a dictionary: zstd's has 64 KB of content, and tables to write and read with it.
+const DICTIONARY_HELD: usize = if cfg!(feature = "compressed") {
+    256
+} else {
+    16
+} << 10;
+/// Bytes of the working memory of a writer and of the threads that read.
+const CONTEXTS_HELD: usize = if cfg!(feature = "compressed") {
+    768
+} else {
+    64
+} << 10;
+
+/// Bytes of compression with its first dictionary.
+pub(super) const FIRST_HELD: usize = DICTIONARY_HELD + CONTEXTS_HELD;
+
 /// Keeps the objects of one store compressed.
 #[derive(Debug, Default)]
 pub struct Tier {
@@ -37,6 +53,8 @@ pub struct Tier {
     press: Option<Press>,
     trainings: usize,
     window: Window,
+    /// It learns from few objects, where waiting for more would cost the memory that it is to save.
+    is_eager: bool,
 }
 
 #[derive(Debug)]
@@ -78,9 +96,62 @@ impl Tier {
         Self::default()
     }
 
+    /// A tier for a store that has `count` objects already: it learns from some of them, at equal
+    /// distances, and from those that come if they are too few.
+    #[must_use]
+    pub fn over<'a>(objects: impl Iterator<Item = &'a Object>, count: usize) -> Self {
+        let mut tier = Self {
+            is_eager: true,
+            ..Self::default()
+        };
+        let step = (count / SAMPLES).max(1);
+        for object in objects.step_by(step).take(SAMPLES) {
+            if let Stage::Sampling(samples) = &mut tier.stage {
+                samples.add(object.thawed().into_owned());
+            }
+        }
+        tier.stage.end_sampling(FEW_SAMPLES);
+        tier
+    }
+
+    /// Returns whether this number of objects is enough to learn from.
+    #[must_use]
+    pub fn can_learn_from(objects: usize) -> bool {
+        objects >= FEW_SAMPLES
+    }
+
+    /// Returns the packed form of an object that is stored already, once there is a dictionary.
+    pub fn pack(&mut self, object: &Object) -> Option<Object> {
+        self.press.as_mut()?.pack(object)
+    }
+
+    /// Returns whether objects are compressed from now on.
+    #[must_use]
+    pub fn is_learnt(&self) -> bool {
+        self.press.is_some()
+    }
+
+    /// Returns whether objects had too little in common, as far as was tried.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.press.is_none() && self.trainings > 0
+    }
+
+    /// Bytes of the dictionaries, and of what compression works with: an estimate.
+    #[must_use]
+    pub fn held_size(&self) -> usize {
+        match self.is_learnt() {
+            true => self.trainings * DICTIONARY_HELD + CONTEXTS_HELD,
+            false => 0,
+        }
+    }
+
     /// Returns the packed form to store in an object's place; `None` if it is stored as it is.
     pub fn keep(&mut self, object: &Object) -> Option<Object> {
         self.stage.sample(object);
+        if self.is_eager {
+            self.stage.end_sampling(FEW_SAMPLES);
+        }
         let packed = self.press.as_mut()?.pack(object);
         let kept = packed.as_ref().unwrap_or(object);
         if self.window.is_worse(object.heap_size(), kept.heap_size())
@@ -155,8 +226,7 @@ impl Stage {
         let Self::Sampling(samples) = self else {
             return;
         };
-        samples.bytes += object.heap_size().min(SAMPLE_BYTES);
-        samples.objects.push(object.clone());
+        samples.add(object.clone());
         let enough = match samples.bytes >= SAMPLED_BYTES {
             true => 1,
             false => SAMPLES,
@@ -170,6 +240,13 @@ impl Stage {
         {
             *self = Self::Due(std::mem::take(samples));
         }
+    }
+}
+
+impl Samples {
+    fn add(&mut self, object: Object) {
+        self.bytes += object.heap_size().min(SAMPLE_BYTES);
+        self.objects.push(object);
     }
 }
 

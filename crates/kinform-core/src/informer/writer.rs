@@ -18,6 +18,7 @@ use std::sync::{Arc, Weak};
 use kinform_api::{KeyRef, mutant};
 
 use super::applier::{Applied, Applier};
+use super::forms::Holds;
 use super::news::News;
 use super::report::{ApplyCounts, ApplyEvent};
 use super::ring::{Ring, RingLimits, RingWriter};
@@ -151,6 +152,34 @@ impl Writer {
     /// memory reads no further meanwhile.
     pub fn training(&mut self) -> Option<Training> {
         self.applier.training()
+    }
+
+    /// Keeps what is stored compressed, and what was stored before once a dictionary is learnt and
+    /// [`reform`](Self::reform) has nothing left.
+    pub fn compress(&mut self) {
+        self.applier.compress();
+    }
+
+    /// Keeps what is stored as it comes, and what was stored before once [`reform`](Self::reform) has nothing
+    /// left.
+    pub fn expand(&mut self) {
+        self.applier.expand();
+    }
+
+    /// Changes the form of the next `count` objects or so, and publishes them; returns whether some are left.
+    /// No change is heard.
+    pub fn reform(&mut self, count: usize) -> bool {
+        let left = self.applier.reform(count);
+        if !self.applier.root().ptr_eq(&self.hub.root.load()) {
+            self.hub.root.publish(self.applier.root().clone());
+        }
+        left
+    }
+
+    /// The memory of the store.
+    #[must_use]
+    pub fn holds(&self) -> Holds {
+        self.applier.holds()
     }
 
     /// Takes what came of a training: what is stored is compressed from now on. No change is heard.

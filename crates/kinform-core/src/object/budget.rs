@@ -41,6 +41,8 @@ struct Clock {
     entries: Vec<Entry>,
     hand: usize,
     used: usize,
+    /// Of what is used, the objects themselves.
+    objects: usize,
 }
 
 #[derive(Debug)]
@@ -92,6 +94,7 @@ impl TypedBudget {
             weight,
         });
         clock.used += weight;
+        clock.objects += object.heap_size();
         debug_assert!(clock.used <= self.bytes, "the budget holds");
         drop(clock);
         // Objects and values may be large: they are dropped here, outside the lock.
@@ -105,18 +108,39 @@ impl TypedBudget {
         self.clock().used
     }
 
+    /// Returns the estimated size of the values alone: without the objects that they are of.
+    #[must_use]
+    pub fn values_size(&self) -> usize {
+        let clock = self.clock();
+        clock.used - clock.objects
+    }
+
+    /// Gives up all values.
+    pub fn clear(&self) {
+        let gone = std::mem::take(&mut *self.clock());
+        gone.entries
+            .iter()
+            .for_each(|entry| _ = entry.object.forget_typed());
+    }
+
     fn clock(&self) -> MutexGuard<'_, Clock> {
         self.clock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The object itself, its value, and what remembers it.
-fn weight_of<K>(object: &Object) -> usize {
+/// Estimates the bytes that an object takes when it is decoded, from its encoded ones.
+#[must_use]
+pub fn value_size(object: &Object) -> usize {
     let factor = match object.encoding() {
         Encoding::Json => BYTES_OF_JSON,
         Encoding::Protobuf => BYTES_OF_PROTOBUF,
     };
-    let value = size_of::<K>() + object.byte_len() * factor;
+    object.byte_len() * factor
+}
+
+/// The object itself, its value, and what remembers it.
+fn weight_of<K>(object: &Object) -> usize {
+    let value = size_of::<K>() + value_size(object);
     object.heap_size() + value + 2 * size_of::<Entry>() + 64
 }
 
@@ -139,6 +163,7 @@ impl Clock {
             }
             let Entry { object, weight } = self.entries.swap_remove(self.hand);
             self.used -= weight;
+            self.objects -= object.heap_size();
             object.forget_typed();
             gone.push(object);
         }
@@ -158,6 +183,7 @@ impl Clock {
             if entry.object.is_alone() {
                 let Entry { object, weight } = self.entries.swap_remove(self.hand);
                 self.used -= weight;
+                self.objects -= object.heap_size();
                 gone.push(object);
             } else {
                 self.hand += 1;

@@ -9,7 +9,7 @@
 //! the compressed bytes; every other reader of the bytes inflates them: into a twin that is the reader's own
 //! ([`Object::thawed`]), or, for whoever reads in place, beside the compressed bytes for as long as the object lives.
 //!
-//! Without the feature `compressed` nothing can be compressed, see `dictionary`, and all objects are as they came.
+//! What compresses is zstd with the feature `compressed`, else LZ4: see `dictionary`.
 //!
 //! Upstream: none. Complexity: some 20 microseconds to pack 5 KB of a pod, 6 to inflate them.
 
@@ -64,6 +64,19 @@ impl Dictionary {
     /// Some 150 milliseconds for 256 pods: run it beside what must not wait.
     #[must_use]
     pub fn train(samples: &[Object]) -> Option<Self> {
+        Self::from_objects(samples, Self::of_samples)
+    }
+
+    /// The same for LZ4, as without the feature `compressed`: nothing is trained, and more is left.
+    #[must_use]
+    pub fn for_lz4(samples: &[Object]) -> Option<Self> {
+        Self::from_objects(samples, Self::of_some)
+    }
+
+    fn from_objects(
+        samples: &[Object],
+        make: impl Fn(&[&[u8]], usize) -> Option<Self>,
+    ) -> Option<Self> {
         let samples: Vec<_> = samples.iter().map(Object::thawed).collect();
         let samples: Vec<&[u8]> = samples
             .iter()
@@ -74,7 +87,7 @@ impl Dictionary {
             .collect();
         let total: usize = samples.iter().map(|sample| sample.len()).sum();
         let size = (total / SAMPLES_PER_DICTIONARY).min(DICTIONARY_BYTES);
-        Self::of_samples(&samples, size)
+        make(&samples, size)
     }
 }
 
@@ -117,6 +130,16 @@ impl Press {
         packed.clear();
         packed.shrink_to(SCRATCH_BYTES);
         cold
+    }
+}
+
+impl Cold {
+    /// Bytes behind the head of the object before it was packed.
+    pub(super) fn plain_payload(&self, object: &Object) -> usize {
+        let head = object.head();
+        let texts = IdentityText::ALL.map(|of| head.identity_text(of).len as usize);
+        let behind = object.0.slice.len() - self.packed as usize - texts.iter().sum::<usize>();
+        head.body as usize + behind
     }
 }
 

@@ -4,18 +4,21 @@
 //! samples ─of_samples─▶ Dictionary ─compress─▶ packed bytes ─inflated─▶ the same bytes again
 //! ```
 //!
-//! Compression is zstd's, which is C code: it is compiled in with the feature `compressed` only. Without it there is no
-//! value of a [`Dictionary`], so that no object is ever cold, and everything else is compiled as it is.
+//! There are two. zstd's is trained, and leaves the least; it is C code, compiled in with the feature
+//! `compressed` only. LZ4's is a part of the samples themselves; it is there always, and leaves more.
 //!
 //! INVARIANT: inflated bytes were compressed here, so their length is known and it cannot fail.
 
+use std::cell::RefCell;
 use std::fmt;
 
+use lz4_flex::block::{
+    compress_into_with_dict, decompress_into_with_dict, get_maximum_output_size,
+};
 #[cfg(feature = "compressed")]
-use {
-    std::cell::RefCell,
-    zstd::dict::{DecoderDictionary, EncoderDictionary, from_samples},
-    zstd::zstd_safe::{CCtx, DCtx, compress_bound},
+use zstd::{
+    dict::{DecoderDictionary, EncoderDictionary, from_samples},
+    zstd_safe::{CCtx, DCtx, compress_bound},
 };
 
 /// Higher levels leave 1 to 3 % less, for half as much processor time again.
@@ -23,23 +26,30 @@ use {
 const LEVEL: i32 = 1;
 /// BOUND: room that is kept for the next object after a large one.
 pub(super) const SCRATCH_BYTES: usize = 1 << 20;
+/// BOUND: bytes of a dictionary of LZ4, which is read again for each object that is compressed.
+const LZ4_BYTES: usize = 16 << 10;
+/// BOUND: bytes of one sample in it, so that there are several.
+const LZ4_SAMPLE_BYTES: usize = 4 << 10;
 
-#[cfg(feature = "compressed")]
 thread_local! {
-    // A context is a few hundred kilobytes of tables that any inflation can use: one a thread that reads.
-    static INFLATING: RefCell<(DCtx<'static>, Vec<u8>)> = RefCell::new((DCtx::create(), Vec::new()));
+    // The room for inflated bytes: one a thread that reads.
+    static PLAIN: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    // A context is a few hundred kilobytes of tables that any inflation can use.
+    #[cfg(feature = "compressed")]
+    static INFLATING: RefCell<DCtx<'static>> = RefCell::new(DCtx::create());
 }
 
 /// The content that objects of one kind have in common, written once.
-pub struct Dictionary {
+pub struct Dictionary(Content);
+
+enum Content {
+    Lz4(Box<[u8]>),
     #[cfg(feature = "compressed")]
-    encoder: EncoderDictionary<'static>,
-    #[cfg(feature = "compressed")]
-    decoder: DecoderDictionary<'static>,
-    #[cfg(feature = "compressed")]
-    bytes: usize,
-    #[cfg(not(feature = "compressed"))]
-    none: std::convert::Infallible,
+    Zstd {
+        encoder: EncoderDictionary<'static>,
+        decoder: DecoderDictionary<'static>,
+        bytes: usize,
+    },
 }
 
 /// Working memory of compressions, used again for each.
@@ -57,16 +67,33 @@ impl Context {
     }
 }
 
-#[cfg(feature = "compressed")]
 impl Dictionary {
     /// A dictionary of at most `size` bytes; `None` if the samples are too few or have too little in common.
     pub(super) fn of_samples(samples: &[&[u8]], size: usize) -> Option<Self> {
-        let content = from_samples(samples, size).ok()?;
-        Some(Self {
-            encoder: EncoderDictionary::try_copy(&content, LEVEL).ok()?,
-            decoder: DecoderDictionary::try_copy(&content).ok()?,
-            bytes: content.len(),
-        })
+        #[cfg(feature = "compressed")]
+        {
+            let content = from_samples(samples, size).ok()?;
+            Some(Self(Content::Zstd {
+                encoder: EncoderDictionary::try_copy(&content, LEVEL).ok()?,
+                decoder: DecoderDictionary::try_copy(&content).ok()?,
+                bytes: content.len(),
+            }))
+        }
+        #[cfg(not(feature = "compressed"))]
+        Self::of_some(samples, size)
+    }
+
+    /// A dictionary for LZ4: the beginnings of some samples.
+    pub(super) fn of_some(samples: &[&[u8]], size: usize) -> Option<Self> {
+        let size = size.min(LZ4_BYTES);
+        let step = (samples.len() * LZ4_SAMPLE_BYTES / LZ4_BYTES).max(1);
+        let mut content = Vec::with_capacity(size);
+        for sample in samples.iter().step_by(step) {
+            let room = size - content.len();
+            let length = sample.len().min(LZ4_SAMPLE_BYTES).min(room);
+            content.extend_from_slice(&sample[..length]);
+        }
+        (!content.is_empty()).then(|| Self(Content::Lz4(content.into())))
     }
 
     /// Compresses `plain` into `packed`, which has room for `more` bytes behind it then; returns its length.
@@ -77,10 +104,24 @@ impl Dictionary {
         packed: &mut Vec<u8>,
         more: usize,
     ) -> Option<usize> {
-        packed.reserve(compress_bound(plain.len()) + more);
-        let encoder = self.encoder.as_cdict();
-        let written = context.zstd.compress_using_cdict(packed, plain, encoder);
-        written.ok()
+        match &self.0 {
+            Content::Lz4(content) => {
+                let _ = context;
+                let most = get_maximum_output_size(plain.len());
+                packed.reserve(most + more);
+                packed.resize(most, 0);
+                let written = compress_into_with_dict(plain, packed, content).ok()?;
+                packed.truncate(written);
+                Some(written)
+            }
+            #[cfg(feature = "compressed")]
+            Content::Zstd { encoder, .. } => {
+                packed.reserve(compress_bound(plain.len()) + more);
+                let encoder = encoder.as_cdict();
+                let zstd = &mut context.zstd;
+                zstd.compress_using_cdict(packed, plain, encoder).ok()
+            }
+        }
     }
 
     /// Runs `read` on the bytes that were compressed, `length` of them.
@@ -90,15 +131,21 @@ impl Dictionary {
         length: usize,
         read: impl FnOnce(&mut Vec<u8>) -> R,
     ) -> R {
-        INFLATING.with_borrow_mut(|(context, plain)| {
+        PLAIN.with_borrow_mut(|plain| {
             plain.clear();
-            plain.reserve(length);
-            let found = context.decompress_using_ddict(plain, packed, self.decoder.as_ddict());
-            assert_eq!(
-                found.ok(),
-                Some(length),
-                "memory holds what was compressed here"
-            );
+            let found = match &self.0 {
+                Content::Lz4(content) => {
+                    plain.resize(length, 0);
+                    decompress_into_with_dict(packed, plain, content).ok()
+                }
+                #[cfg(feature = "compressed")]
+                Content::Zstd { decoder, .. } => INFLATING.with_borrow_mut(|context| {
+                    plain.reserve(length);
+                    let decoder = decoder.as_ddict();
+                    context.decompress_using_ddict(plain, packed, decoder).ok()
+                }),
+            };
+            assert_eq!(found, Some(length), "memory holds what was compressed here");
             let read = read(plain);
             plain.clear();
             plain.shrink_to(SCRATCH_BYTES);
@@ -107,32 +154,11 @@ impl Dictionary {
     }
 
     fn length(&self) -> usize {
-        self.bytes
-    }
-}
-
-#[cfg(not(feature = "compressed"))]
-impl Dictionary {
-    pub(super) fn of_samples(_: &[&[u8]], _: usize) -> Option<Self> {
-        None
-    }
-
-    pub(super) fn compress(
-        &self,
-        _: &mut Context,
-        _: &[u8],
-        _: &mut Vec<u8>,
-        _: usize,
-    ) -> Option<usize> {
-        match self.none {}
-    }
-
-    pub(super) fn inflated<R>(&self, _: &[u8], _: usize, _: impl FnOnce(&mut Vec<u8>) -> R) -> R {
-        match self.none {}
-    }
-
-    fn length(&self) -> usize {
-        match self.none {}
+        match &self.0 {
+            Content::Lz4(content) => content.len(),
+            #[cfg(feature = "compressed")]
+            Content::Zstd { bytes, .. } => *bytes,
+        }
     }
 }
 

@@ -298,6 +298,17 @@ impl Object {
         object + cold
     }
 
+    /// The [`heap_size`](Self::heap_size) that the object has, or would have, uncompressed.
+    #[must_use]
+    pub fn plain_size(&self) -> usize {
+        let payload = match &self.head().cold {
+            None => return self.heap_size(),
+            Some(cold) => cold.plain_payload(self),
+        };
+        let fixed = 2 * size_of::<usize>() + size_of::<Head>();
+        (fixed + payload).next_multiple_of(align_of::<Head>())
+    }
+
     /// Returns whether the content is the same, version included.
     ///
     /// # Complexity

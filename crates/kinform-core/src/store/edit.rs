@@ -165,10 +165,59 @@ impl Edit {
             .filter_map(|(slot, object)| Some((slot, pack(object)?)))
             .collect();
         for (slot, cold) in packed {
-            state.heap_size += cold.heap_size();
-            let old = state.slots.set(slot, cold);
-            state.heap_size -= old.as_ref().map_or(0, Object::heap_size);
+            state.sizes.add(&cold);
+            if let Some(old) = state.slots.set(slot, cold) {
+                state.sizes.subtract(&old);
+            }
         }
+    }
+
+    /// Puts other forms of objects in their places, as far as `reform` makes some: of `count` objects, from
+    /// the slot `from` on. Returns where to go on; `None` at the end.
+    ///
+    /// # Complexity
+    /// O(count).
+    pub fn reform(
+        &mut self,
+        from: usize,
+        count: usize,
+        mut reform: impl FnMut(&Object) -> Option<Object>,
+    ) -> Option<usize> {
+        let state = &mut self.state;
+        let (mut next, mut seen) = (from, 0);
+        let mut reformed = Vec::new();
+        while seen < count {
+            let Some((base, block)) = state.slots.leaf_from(next) else {
+                next = usize::MAX;
+                break;
+            };
+            for (at, object) in block.iter().enumerate() {
+                let Some(object) = object else { continue };
+                seen += 1;
+                if let Some(other) = reform(object) {
+                    reformed.push((base + at, other));
+                }
+            }
+            next = base + WIDTH;
+        }
+        for (slot, other) in reformed {
+            state.sizes.add(&other);
+            if let Some(old) = state.slots.set(slot, other) {
+                state.sizes.subtract(&old);
+            }
+        }
+        (next != usize::MAX).then_some(next)
+    }
+
+    /// All objects in it, in the order of their slots.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = &Object> {
+        self.state.slots.iter().map(|(_, object)| object)
+    }
+
+    /// Bytes of what is in it: as [`Root::held_size`], and if no object were compressed.
+    pub(crate) fn held_sizes(&self) -> (usize, usize) {
+        let (sizes, tables) = (self.state.sizes, self.state.tables());
+        (sizes.held() + tables, sizes.as_plain().held() + tables)
     }
 
     fn insert_at(
@@ -216,9 +265,11 @@ impl Edit {
             }
         }
         let kept = cold.unwrap_or(object);
-        state.heap_size += kept.heap_size();
+        state.sizes.add(&kept);
         let old = state.slots.set(slot as usize, kept);
-        state.heap_size -= old.as_ref().map_or(0, Object::heap_size);
+        if let Some(old) = &old {
+            state.sizes.subtract(old);
+        }
         (slot, old)
     }
 
@@ -241,7 +292,7 @@ impl Edit {
             // Slots are counted from the beginning again.
             state.free = SlotSet::default();
         }
-        state.heap_size -= old.heap_size();
+        state.sizes.subtract(&old);
         Some(old)
     }
 

@@ -19,6 +19,7 @@
 //! | `frontier` | where new keys of a first list wait to be entered together |
 //! | `index` | [`index::Index`], what an index looks at, and its postings |
 //! | `radix`, `cursor` | the persistent array below them, and how many of its values are read at once |
+//! | `weight` | the memory of objects and tables |
 //! | `directory`, `slots` | the persistent hash directory and slot set |
 //!
 //! One writer, many readers; no lock. Readers never see half a batch.
@@ -41,3 +42,4 @@ pub mod slot_hint;
 mod slots;
 mod state;
 pub mod view;
+pub(crate) mod weight;

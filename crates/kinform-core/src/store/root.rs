@@ -23,6 +23,7 @@ use super::radix::{Radix, WIDTH};
 use super::slot_hint::SlotHint;
 use super::slots::SlotSet;
 use super::state::State;
+use super::weight::Sizes;
 use crate::delta::Quarantine;
 use crate::object::Object;
 use crate::scope::Scope;
@@ -56,7 +57,7 @@ impl Root {
             free: SlotSet::default(),
             indexes: vec![IndexData::new(Index::namespace())],
             seed,
-            heap_size: 0,
+            sizes: Sizes::default(),
             version: "".into(),
             synced: false,
             restored: false,
@@ -178,7 +179,29 @@ impl Root {
     /// Bytes on the heap of the stored objects, what they decode into not counted.
     #[must_use]
     pub fn heap_size(&self) -> usize {
-        self.0.heap_size
+        self.0.sizes.heap
+    }
+
+    /// The size that [`heap_size`](Self::heap_size) would have if no object were compressed.
+    #[must_use]
+    pub fn plain_size(&self) -> usize {
+        self.0.sizes.plain
+    }
+
+    /// Bytes that the objects and the tables of the store take from the system: with indexes and what an
+    /// allocator adds to each allocation; an estimate.
+    ///
+    /// # Complexity
+    /// O(indexes).
+    #[must_use]
+    pub fn held_size(&self) -> usize {
+        self.0.sizes.held() + self.0.tables()
+    }
+
+    /// The size that [`held_size`](Self::held_size) would have if no object were compressed.
+    #[must_use]
+    pub fn plain_held_size(&self) -> usize {
+        self.0.sizes.as_plain().held() + self.0.tables()
     }
 
     /// The first position of the ring whose changes are not in here.

@@ -18,6 +18,7 @@ use super::directory::{Directory, Seed};
 use super::index::IndexData;
 use super::radix::Radix;
 use super::slots::SlotSet;
+use super::weight::{self, Sizes};
 use crate::delta::Quarantine;
 use crate::object::Object;
 use crate::scope::Scope;
@@ -31,7 +32,7 @@ pub(super) struct State {
     pub(super) free: SlotSet,
     pub(super) indexes: Vec<IndexData>,
     pub(super) seed: Seed,
-    pub(super) heap_size: usize,
+    pub(super) sizes: Sizes,
     pub(super) version: Arc<str>,
     pub(super) synced: bool,
     pub(super) restored: bool,
@@ -43,6 +44,11 @@ pub(super) struct State {
 }
 
 impl State {
+    /// Bytes of the tables, an estimate.
+    pub(super) fn tables(&self) -> usize {
+        weight::tables(self.keys.len(), &self.indexes)
+    }
+
     pub(super) fn slot_of(&self, key: KeyRef<'_>) -> Option<u32> {
         self.object_of(key).map(|(slot, _)| slot)
     }

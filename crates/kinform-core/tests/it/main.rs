@@ -10,6 +10,7 @@ mod bugs_queue;
 mod cluster;
 mod cold;
 mod convergence;
+mod forms;
 mod golden;
 mod golden_types;
 mod informer;

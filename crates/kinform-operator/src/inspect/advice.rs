@@ -138,6 +138,14 @@ pub(super) const ADVICE: &[(&str, &str)] = &[
         "cache-not-written",
         "See whether the directory of --cache-dir can be written, and has room.",
     ),
+    (
+        "memory-over-budget",
+        "Raise the memory budget, or keep less: add projections, selectors or metadata-only informers.",
+    ),
+    (
+        "memory-given-up",
+        "Nothing to do: reads give the same, and cost more. Raise the memory budget if they are too slow.",
+    ),
     ("standby", "Nothing to do: another replica leads."),
 ];
 

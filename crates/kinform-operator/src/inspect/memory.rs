@@ -11,6 +11,7 @@
 
 use std::collections::HashMap;
 
+use kinform::MemoryUse;
 use kinform_core::object::weight::FieldWeights;
 use serde::{Deserialize, Serialize};
 
@@ -31,12 +32,29 @@ pub struct Memory {
     /// The head.
     #[serde(flatten)]
     pub head: Head,
+    /// The budget of all caches; `null` if there is none.
+    pub budget: Option<BudgetMemory>,
     /// The caches whose type the caller may list, the largest first.
     pub caches: Vec<CacheMemory>,
     /// The fields of the cache that was asked for.
     pub fields: Option<FieldMemory>,
     /// Caches that are left out, since the caller may not list their type.
     pub hidden: u64,
+}
+
+/// The memory budget.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct BudgetMemory {
+    /// The budget.
+    pub bytes: u64,
+    /// The bytes that all caches hold, with tables, indexes, decoded values and what an allocator adds.
+    pub held_bytes: u64,
+    /// Of these, decoded values.
+    pub decoded_bytes: u64,
+    /// More is held than the budget has, and nothing is left to give up.
+    pub is_over: bool,
 }
 
 /// The memory of one cache.
@@ -50,8 +68,12 @@ pub struct CacheMemory {
     pub resource: String,
     /// Objects.
     pub objects: u64,
-    /// Memory of the store, with its tables, without decoded values.
+    /// Memory of the objects, without decoded values.
     pub bytes: u64,
+    /// Memory of the store with its tables, indexes and what an allocator adds.
+    pub held_bytes: u64,
+    /// The step of the memory budget: `normal`, `no-decoded-values` or `compressed`.
+    pub step: String,
     /// Bytes of `metadata.managedFields` that were read so far and not kept.
     pub managed_fields_bytes: u64,
     /// The namespaces that the caller may list, the largest first.
@@ -107,6 +129,7 @@ pub struct FieldRow {
 pub(super) fn memory(program: &Program, sight: &Sight, of: Option<&str>) -> Memory {
     let mut view = Memory {
         head: Head::of(&program.name),
+        budget: program.factory.memory().map(budget),
         ..Memory::default()
     };
     for cache in program.caches() {
@@ -125,6 +148,15 @@ pub(super) fn memory(program: &Program, sight: &Sight, of: Option<&str>) -> Memo
     view.caches
         .sort_by(|a, b| (b.bytes, &a.cache).cmp(&(a.bytes, &b.cache)));
     view
+}
+
+fn budget(usage: MemoryUse) -> BudgetMemory {
+    BudgetMemory {
+        bytes: usage.budget,
+        held_bytes: usage.held,
+        decoded_bytes: usage.decoded,
+        is_over: usage.is_over,
+    }
 }
 
 fn weigh(cache: &Cache, sight: &Sight) -> CacheMemory {
@@ -158,6 +190,8 @@ fn weigh(cache: &Cache, sight: &Sight) -> CacheMemory {
         resource: type_name(info),
         objects: stats.objects,
         bytes: stats.heap_bytes,
+        held_bytes: stats.held_bytes,
+        step: stats.memory.as_str().to_owned(),
         managed_fields_bytes: stats.managed_fields_bytes,
         namespaces: rows,
         hidden_bytes,

@@ -54,7 +54,7 @@ mod viewers;
 pub use self::caches::{CacheRow, Caches, HandlerRow};
 pub use self::difference::Change;
 pub use self::events::ObjectSign;
-pub use self::memory::{CacheMemory, FieldMemory, FieldRow, Memory, NamespaceMemory};
+pub use self::memory::{BudgetMemory, CacheMemory, FieldMemory, FieldRow, Memory, NamespaceMemory};
 pub use self::numbers::{Head, Latency, Rate, VERSION};
 pub use self::object::{Manager, ObjectView, Owner, VersionRow, WaitingRow};
 pub use self::pipeline::{InformerFlow, LeaseState, Pipeline, QueueFlow, ShardRow, ShardingState};

@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use kinform::controller::Warning;
-use kinform::{InformerState, ObjectKey, ReportEvent};
+use kinform::{InformerState, MemoryStep, ObjectKey, ReportEvent};
 use serde::{Deserialize, Serialize};
 
 use super::advice::advice;
@@ -108,6 +108,13 @@ pub(super) fn problems(
             ..of("standby")
         });
     }
+    if let Some(usage) = program.factory.memory().filter(|usage| usage.is_over) {
+        list.add(Problem {
+            is_ongoing: true,
+            message: format!("the memory budget cannot be held: {usage}"),
+            ..of("memory-over-budget")
+        });
+    }
     let mut found = list.found;
     found.sort_by(|a, b| {
         let order = |problem: &Problem| (problem.is_ongoing, problem.time.clone());
@@ -128,6 +135,14 @@ fn of(kind: &str) -> Problem {
         severity: "warning".to_owned(),
         advice: advice(kind).to_owned(),
         ..Problem::default()
+    }
+}
+
+/// A text about an object of this cache, unless it may have a secret in it.
+fn shown(cache: &Cache, text: &str) -> String {
+    match cache.holds_secrets() {
+        true => "(hidden)".to_owned(),
+        false => text.to_owned(),
     }
 }
 
@@ -233,14 +248,7 @@ impl List<'_> {
     }
 
     fn of_report(&mut self, cache: &Cache, noted: &Noted) {
-        let hides = cache.holds_secrets();
-        let told = |text: &str| {
-            if hides {
-                "(hidden)".to_owned()
-            } else {
-                text.to_owned()
-            }
-        };
+        let told = |text: &str| shown(cache, text);
         let (kind, key, message) = match &noted.report.event {
             ReportEvent::Failed(trouble) => ("request-failed", None, trouble.message.clone()),
             ReportEvent::FellBack { reason } => {
@@ -280,6 +288,10 @@ impl List<'_> {
                     found.missing, found.different, found.extra
                 );
                 ("diverged", None, message)
+            }
+            ReportEvent::Memory { step, usage } if *step > MemoryStep::Normal && !usage.is_over => {
+                let message = format!("to hold the memory budget, {step}: {usage}");
+                ("memory-given-up", None, message)
             }
             ReportEvent::SnapshotRefused { reason } => ("cache-not-used", None, told(reason)),
             ReportEvent::SnapshotFailed { reason } => ("cache-not-written", None, told(reason)),

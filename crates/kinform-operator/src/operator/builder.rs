@@ -130,10 +130,7 @@ impl OperatorBuilder {
             guard(&gate).map(|client| (gate, client))
         });
         let sharded = sharded.transpose()?;
-        let factory = InformerFactory::builder(client.clone())
-            .namespaces(settings.namespaces.iter().cloned())
-            .disk_cache(settings.disk_cache.clone())
-            .build();
+        let factory = factory(&client, &settings);
         let (recorder, delivery) = EventRecorder::new(client.clone(), &name);
         let (probes, leaving) = (Probes::default(), CancellationToken::new());
         #[cfg(feature = "metrics")]
@@ -168,6 +165,15 @@ impl OperatorBuilder {
         operator.scrape();
         Ok(operator)
     }
+}
+
+/// The informers of the operator.
+fn factory(client: &Client, settings: &Settings) -> InformerFactory {
+    InformerFactory::builder(client.clone())
+        .namespaces(settings.namespaces.iter().cloned())
+        .disk_cache(settings.disk_cache.clone())
+        .memory_budget(settings.memory_budget)
+        .build()
 }
 
 /// Adds to the lease's settings what code asked for.

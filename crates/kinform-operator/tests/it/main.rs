@@ -6,6 +6,7 @@ mod certificate;
 mod failover;
 mod inspect;
 mod leader;
+mod memory_budget;
 mod operator;
 mod planted;
 mod sharding;

@@ -19,6 +19,7 @@ use kube_client::Client;
 use super::{InformerFactory, Inner};
 use crate::env::Env;
 use crate::informer::{Options, Tasks};
+use crate::memory::Memory;
 use crate::reflector_options::ReflectorOptions;
 use crate::registry::{Registry, Sources};
 use crate::snapshot::{Disk, DiskCache};
@@ -41,6 +42,7 @@ pub struct FactoryBuilder {
     env: Env,
     options: Options,
     disk: Option<DiskCache>,
+    memory: Option<u64>,
 }
 
 impl FactoryBuilder {
@@ -65,6 +67,7 @@ impl FactoryBuilder {
             env: Env::system(),
             options: Options::default(),
             disk: None,
+            memory: None,
         }
     }
 
@@ -135,6 +138,17 @@ impl FactoryBuilder {
         self
     }
 
+    /// Sets the bytes that all caches of the factory may take together, tables and indexes included. Above
+    /// them, informers give up decoded values, then plain bodies: objects are kept compressed, the
+    /// largest cache first (with zstd if there is the feature `compressed`, else with LZ4). What is read is the same, and costs more. Steps are taken back
+    /// when there has been room for them for half a minute; see [`InformerFactory::memory`].
+    ///
+    /// Default: `None`, no budget. Upstream counterpart: none.
+    pub fn memory_budget(mut self, bytes: impl Into<Option<u64>>) -> Self {
+        self.memory = bytes.into();
+        self
+    }
+
     /// Sets other clocks and randomness, for tests.
     pub fn env(mut self, env: Env) -> Self {
         self.env = env;
@@ -160,6 +174,7 @@ impl FactoryBuilder {
                 tasks: Tasks::default(),
                 disk: self.disk.map(Disk::new),
                 cores: Mutex::default(),
+                memory: self.memory.map(Memory::new),
             }),
             namespaces: self.namespaces,
             projection: self.projection,

@@ -35,6 +35,7 @@ pub use self::target::Target;
 use crate::env::in_runtime;
 use crate::error::{Error, ErrorKind};
 use crate::informer::{Core, Cores, CoresParts, Informer};
+use crate::memory::MemoryUse;
 use crate::object::{Keeps, Lens};
 use crate::registry::{Registry, Via};
 use crate::source::{
@@ -216,6 +217,17 @@ impl InformerFactory {
         self.0.registry.tasks.tracker.len()
     }
 
+    /// The memory that its informers hold, if it has a budget
+    /// ([`FactoryBuilder::memory_budget`]); what each has given up is in its
+    /// [`stats`](Informer::stats).
+    pub fn memory(&self) -> Option<MemoryUse> {
+        self.0
+            .registry
+            .memory
+            .as_ref()
+            .map(|memory| memory.report())
+    }
+
     /// The informers of the factory, one for each watch.
     pub fn informers(&self) -> Vec<Informer<DynamicObject>> {
         let cores: Vec<_> = {
@@ -233,7 +245,7 @@ impl InformerFactory {
                 resync_period: None,
             });
             let reporters = cores.reporters().clone();
-            let lens = Lens::new(cores.info().type_meta(), Keeps::Nothing, reporters);
+            let lens = Lens::new(cores.info().type_meta(), Keeps::Nothing, reporters, None);
             Informer::new(cores, lens)
         };
         cores.into_iter().map(view).collect()

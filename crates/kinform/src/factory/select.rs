@@ -187,7 +187,7 @@ impl<K> InformerBuilder<K> {
     pub fn decoded_values(mut self, keeps: DecodedValues) -> Self {
         self.keeps = match keeps {
             DecodedValues::All => Keeps::All,
-            DecodedValues::Within(bytes) => Keeps::Within(TypedBudget::new(bytes)),
+            DecodedValues::Within(bytes) => Keeps::Within(Arc::new(TypedBudget::new(bytes))),
             DecodedValues::None => Keeps::Nothing,
         };
         self
@@ -234,7 +234,8 @@ impl<K> InformerBuilder<K> {
             tasks: &registry.tasks,
             resync_period: selection.resync_period,
         });
-        let lens = Lens::new(type_meta, self.keeps, cores.reporters().clone());
+        let memory = registry.memory.as_ref().map(Arc::clone);
+        let lens = Lens::new(type_meta, self.keeps, cores.reporters().clone(), memory);
         Informer::new(cores, lens)
     }
 }

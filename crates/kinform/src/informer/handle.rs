@@ -26,6 +26,7 @@ use super::group::{Cores, Member};
 use super::registration::{HandlerStats, ListenerState};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind};
+use crate::memory::Membership;
 use crate::metrics::InformerStats;
 use crate::object::Lens;
 use crate::report::Reports;
@@ -243,6 +244,9 @@ impl<K> Informer<K> {
             let root = core.root();
             stats.objects += root.len() as u64;
             stats.heap_bytes += root.heap_size() as u64;
+            stats.held_bytes += root.held_size() as u64;
+            let step = core.membership.as_ref().map(Membership::step);
+            stats.memory = stats.memory.max(step.unwrap_or_default());
             stats.quarantined_now += root.quarantined().len() as u64;
             stats.managed_fields_bytes += core.managed_fields_bytes();
             core.reporter.telemetry.add_to(&mut stats, core.env.now());

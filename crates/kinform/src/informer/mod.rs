@@ -21,6 +21,7 @@
 //! | `group` | the watches of one informer, while namespaces are added and removed |
 //! | `cursor` | a position in the stream of one core, and the signal that wakes its owner |
 //! | `subscription` | the positions of one listener in all of them |
+//! | `squeeze` | its load in the factory's memory budget, and what it is asked to give up |
 //! | `own_writes` | waiting for a version, or for the caller's own writes |
 //! | `status` | the one state that users see |
 //!
@@ -45,6 +46,7 @@ mod question;
 mod ranges;
 mod reflector;
 mod registration;
+mod squeeze;
 mod status;
 mod stream_support;
 mod subscription;
@@ -97,6 +99,7 @@ pub(crate) use self::subscription::{Piece, Subscription};
 pub use self::until::Until;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind};
+use crate::memory::Membership;
 use crate::report::ReportEvent;
 use crate::reporter::Reporter;
 use crate::snapshot::{Restored, Shelf, restore};
@@ -194,6 +197,9 @@ pub(crate) struct Core {
     past: Mutex<Option<Past>>,
     cursors: AtomicUsize,
     freshness: Freshness,
+    storage: Storage,
+    /// Its place in the factory's memory budget, if there is one.
+    pub(crate) membership: Option<Membership>,
     // The number of live informers that watch this.
     holders: AtomicUsize,
     stops_when_unused: AtomicBool,
@@ -234,6 +240,7 @@ pub(crate) struct CoreParts {
     pub(crate) env: Env,
     pub(crate) options: Options,
     pub(crate) tasks: Tasks,
+    pub(crate) membership: Option<Membership>,
 }
 
 impl Core {
@@ -248,6 +255,7 @@ impl Core {
             env,
             options,
             tasks,
+            membership,
         } = parts;
         let writer = Writer::new([], Seed(env.seed()), options.ring)
             .expect("no two of no indexes have one name");
@@ -290,6 +298,8 @@ impl Core {
             past: Mutex::default(),
             cursors: AtomicUsize::new(0),
             freshness: Freshness::default(),
+            storage,
+            membership,
             holders: AtomicUsize::new(0),
             stops_when_unused: AtomicBool::new(false),
             was_started: AtomicBool::new(false),

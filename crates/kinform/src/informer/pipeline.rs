@@ -36,6 +36,7 @@ use super::audit::{Audited, Auditor};
 use super::connection::{Connection, Observed, failure};
 use super::ingest::Intake;
 use super::ranges::{Change, Followed};
+use super::squeeze::Squeeze;
 use super::status::Status;
 use super::{Command, Core};
 use crate::report::{ReportEvent, translate};
@@ -62,6 +63,8 @@ pub(super) struct Pipeline {
     builds: JoinSet<BuiltIndex>,
     auditor: Auditor,
     keeper: Keeper,
+    /// Its part in the memory budget, if there is one.
+    squeeze: Option<Squeeze>,
     /// The ranges that it reads, if it does not read everything.
     followed: Option<Followed>,
     /// True if a waiter was woken since other tasks had their turn.
@@ -86,6 +89,7 @@ impl Pipeline {
         let auditor = Auditor::new(source, config.audit_period, config.list_deadline);
         let reflector = Reflector::new(config, core.env.seed());
         let keeper = Keeper::new(core.shelf.clone(), core.client());
+        let squeeze = Squeeze::of(&core);
         let limits = core.options.fifo_limits;
         let fifo = DeltaFifo::new(core.options.fifo, limits.deltas).with_max_bytes(limits.bytes);
         Self {
@@ -103,6 +107,7 @@ impl Pipeline {
             builds: JoinSet::new(),
             auditor,
             keeper,
+            squeeze,
             followed,
             has_woken: false,
             unyielded: 0,
@@ -142,6 +147,7 @@ impl Pipeline {
                 written = self.keeper.next() => self.on_written(written),
                 () = alarm.until(wake) => self.on_time(),
                 observed = connection.next() => self.on_observed(observed, &mut connection),
+                () = squeezed(&mut self.squeeze) => {}
             }
         }
         drop(connection);
@@ -153,6 +159,9 @@ impl Pipeline {
         self.reflector.handle(Input::Stop, core.env.now());
         self.take_steps();
         self.apply_all().await;
+        if let Some(squeeze) = &mut self.squeeze {
+            squeeze.end(&self.writer);
+        }
         let keeper = std::mem::replace(&mut self.keeper, Keeper::new(None, None));
         self.tell_state();
         let root = core.root();
@@ -208,6 +217,7 @@ impl Pipeline {
             connection.open(&self.core.source, request);
         }
         self.apply_all().await;
+        self.squeeze().await;
         if let Some(followed) = &mut self.followed {
             followed.tell(&self.core.root());
         }
@@ -245,7 +255,10 @@ impl Pipeline {
         let now = self.core.env.now();
         let audit = self.auditor.next_wake(now);
         let keeper = self.keeper.next_wake(now);
-        let wakes = [reflector, resync, audit, keeper].into_iter().flatten();
+        let squeeze = self.squeeze.as_ref().and_then(Squeeze::next_wake);
+        let wakes = [reflector, resync, audit, keeper, squeeze]
+            .into_iter()
+            .flatten();
         wakes.min().unwrap_or(Instant::FAR_FUTURE)
     }
 
@@ -362,6 +375,7 @@ impl Pipeline {
         while !self.fifo.is_empty() {
             self.apply_batch();
             self.learn().await;
+            self.squeeze().await;
             self.unyielded += 1;
             if std::mem::take(&mut self.has_woken) || self.unyielded >= UNYIELDED {
                 self.unyielded = 0;
@@ -394,6 +408,18 @@ impl Pipeline {
         let trained = learning.await.unwrap_or_else(|_| Trained::nothing());
         tracing::debug!(?trained, "learnt how to compress");
         self.writer.trained(trained);
+    }
+
+    /// Takes its part in the memory budget.
+    async fn squeeze(&mut self) {
+        if self.core.cancel.is_cancelled() {
+            return;
+        }
+        if let Some(squeeze) = &mut self.squeeze {
+            squeeze.turn(&mut self.writer, self.fifo.bytes());
+            // It may have begun to compress.
+            self.learn().await;
+        }
     }
 
     fn apply_batch(&mut self) {
@@ -533,6 +559,14 @@ impl Pipeline {
             tracing::debug!(%state, "state");
             self.report(ReportEvent::State(state));
         }
+    }
+}
+
+/// Waits until the memory budget asks for something; pending for ever if there is none.
+async fn squeezed(squeeze: &mut Option<Squeeze>) {
+    match squeeze {
+        Some(squeeze) => squeeze.due().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -25,6 +25,7 @@ mod informer;
 mod join;
 mod lifecycle;
 mod loops;
+mod memory_budget;
 mod namespaces;
 mod own_writes;
 mod past;

@@ -16,6 +16,7 @@ pub(super) const LAW: Law = Law {
     key: "layers.shell",
     order: Order::Tiers(&[
         &["env", "error", "sync", "index_key"],
+        &["memory"],
         &[
             "reporter",
             "report",
