@@ -16,6 +16,7 @@ pub mod joined;
 pub mod leader_election;
 pub mod many_clusters;
 pub mod many_namespaces;
+pub mod memory_budget;
 pub mod metadata_only;
 pub mod own_crd;
 mod scenes;
@@ -91,7 +92,7 @@ macro_rules! alone {
 }
 
 /// All of them, widest use first.
-pub const ALL: [Example; 20] = [
+pub const ALL: [Example; 21] = [
     cluster!(
         watch_pods,
         "handlers that hear each pod come, change and go"
@@ -140,6 +141,10 @@ pub const ALL: [Example; 20] = [
     cluster!(
         many_clusters,
         "one handle over the caches of a fleet, by kubeconfigs in Secrets"
+    ),
+    cluster!(
+        memory_budget,
+        "caches that stay within a number of bytes, and say what they gave up"
     ),
     cluster!(
         sharded_operator,

@@ -286,6 +286,17 @@ pub(crate) async fn many_clusters(stage: &Stage) -> Played {
     stage.heard("spoke left").await.map(drop)
 }
 
+pub(crate) async fn memory_budget(stage: &Stage) -> Played {
+    let text = "a value that is as long as others of its kind, and much like them; ".repeat(40);
+    for number in 0..600 {
+        let mut map = config_map(&format!("map-{number}"))?;
+        map.data = Some([("text".to_owned(), format!("{text}{number}"))].into());
+        stage.api.create(&map).await?;
+    }
+    stage.begin();
+    stage.heard("the same").await.map(drop)
+}
+
 pub(crate) async fn sharded_operator(stage: &Stage) -> Played {
     let names: Vec<String> = (0..32).map(|number| format!("map-{number}")).collect();
     for name in &names {

@@ -138,10 +138,12 @@ impl FactoryBuilder {
         self
     }
 
-    /// Sets the bytes that all caches of the factory may take together, tables and indexes included. Above
-    /// them, informers give up decoded values, then plain bodies: objects are kept compressed, the
-    /// largest cache first (with zstd if there is the feature `compressed`, else with LZ4). What is read is the same, and costs more. Steps are taken back
-    /// when there has been room for them for half a minute; see [`InformerFactory::memory`].
+    /// Sets the bytes that all caches of the factory may take together, tables and indexes included.
+    ///
+    /// Above them, informers give up decoded values, then plain bodies: objects are kept compressed,
+    /// the largest cache first, with zstd if there is the feature `compressed`, else with LZ4. Reads
+    /// give the same, and cost more. Steps are taken back when there has been room for them for half
+    /// a minute; see [`InformerFactory::memory`].
     ///
     /// Default: `None`, no budget. Upstream counterpart: none.
     pub fn memory_budget(mut self, bytes: impl Into<Option<u64>>) -> Self {

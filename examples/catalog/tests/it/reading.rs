@@ -161,3 +161,14 @@ async fn many_clusters_come_and_go_with_their_secrets() {
     assert_eq!(ran.count("spoke: there"), 1);
     ran.at("in the end: 0 objects");
 }
+
+#[tokio::test]
+async fn memory_budget_compresses_and_reads_the_same() {
+    let ran = ran("memory_budget").await;
+    let first = ran.lines.first().unwrap();
+    assert!(
+        first.ends_with("less than without a budget: true"),
+        "{first}"
+    );
+    assert_eq!(ran.count("objects, the same: true"), 1);
+}
