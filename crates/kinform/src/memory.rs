@@ -68,6 +68,8 @@ struct Books {
     machine: Budget,
     members: BTreeMap<MemberId, Place>,
     next: u64,
+    /// The time of the last decision.
+    now: Instant,
 }
 
 #[derive(Debug)]
@@ -155,6 +157,7 @@ impl Memory {
                 machine: Budget::new(bytes),
                 members: BTreeMap::new(),
                 next: 0,
+                now: Instant::ZERO,
             }),
             drops_decoded: AtomicBool::new(false),
             keeps_all: AtomicBool::new(false),
@@ -220,6 +223,7 @@ impl Memory {
         let within = self.each_within();
         let kept: usize = within.iter().map(|budget| budget.values_size()).sum();
         let mut books = lock(&self.books);
+        books.now = now;
         let remembered: u64 = books.members.values().map(|place| place.decoded).sum();
         books.machine.decoded(kept as u64 + remembered);
         let orders = books.machine.decide(now);
@@ -305,5 +309,9 @@ impl Drop for Membership {
         let mut books = lock(&self.memory.books);
         books.members.remove(&self.id);
         books.machine.forget(self.id);
+        let now = books.now;
+        drop(books);
+        // There may be room for others.
+        self.memory.decide(now);
     }
 }

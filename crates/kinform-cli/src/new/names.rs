@@ -19,6 +19,8 @@ use crate::args::creating::NewArgs;
 /// BOUND: characters of a label of DNS, and of a domain.
 const MAX_LABEL: usize = 63;
 const MAX_DOMAIN: usize = 253;
+/// BOUND: characters of a kind, so that `KINDList` is a label, too.
+const MAX_KIND: usize = MAX_LABEL - 4;
 /// BOUND: characters of a project's name, so that `NAME-metrics` is a Service's name.
 const MAX_PROJECT: usize = 50;
 
@@ -111,13 +113,13 @@ fn group(group: &str) -> Result<(), String> {
 }
 
 fn kind(kind: &str) -> Result<(), String> {
-    let is_shaped = kind.len() <= MAX_LABEL
+    let is_shaped = kind.len() <= MAX_KIND
         && kind.starts_with(|c: char| c.is_ascii_uppercase())
         && kind.chars().all(|c| c.is_ascii_alphanumeric());
     if !is_shaped || NO_TEXT.contains(&kind.to_ascii_lowercase().as_str()) {
         return Err(format!(
             "--kind {kind:?} is refused: use letters and digits, a capital letter first, \
-             {MAX_LABEL} characters at most, no word that YAML takes for a value, as Website"
+             {MAX_KIND} characters at most, no word that YAML takes for a value, as Website"
         ));
     }
     let used = template::names_of_the_module();

@@ -52,12 +52,12 @@ pub enum Form {
 }
 
 /// The memory of one informer, as it last said.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     /// The bytes that it holds now.
     pub held: u64,
-    /// The form that all of its objects have now; while they change, the one of before.
-    pub reached: Form,
+    /// The form that all of its objects have now; `None` while they change.
+    pub reached: Option<Form>,
     /// The bytes that it would hold as they came.
     pub whole: u64,
     /// The bytes that it would hold compressed: an estimate until it is; `None` if it cannot be.
@@ -131,6 +131,19 @@ impl Form {
     }
 }
 
+impl Default for Load {
+    /// No bytes, as they came.
+    fn default() -> Self {
+        Self {
+            held: 0,
+            reached: Some(Form::Whole),
+            whole: 0,
+            compressed: None,
+            reduced: None,
+        }
+    }
+}
+
 impl Load {
     /// The bytes that it would hold in this form.
     fn size(&self, form: Form) -> Option<u64> {
@@ -145,7 +158,7 @@ impl Load {
 impl Member {
     /// Its objects are changing to the form that is wanted.
     fn is_settling(&self) -> bool {
-        self.wanted != self.load.reached && self.load.size(self.wanted).is_some()
+        self.load.reached != Some(self.wanted) && self.load.size(self.wanted).is_some()
     }
 
     fn expected(&self) -> u64 {

@@ -9,7 +9,7 @@ use super::*;
 fn whole(bytes: u64) -> Load {
     Load {
         held: bytes,
-        reached: Form::Whole,
+        reached: Some(Form::Whole),
         whole: bytes,
         compressed: Some(bytes / 4),
         reduced: None,
@@ -54,7 +54,7 @@ impl World {
         for order in &orders {
             if let Order::Change { id, to } = order {
                 let mut load = self.budget.members[id].load;
-                load.reached = *to;
+                load.reached = Some(*to);
                 load.held = load.size(*to).unwrap();
                 self.budget.load(*id, load);
             }
@@ -70,7 +70,7 @@ impl World {
     /// Changes the number of bytes of an informer, in the form that it has.
     fn resize(&mut self, id: u64, of: Load) {
         let reached = self.budget.members[&MemberId(id)].load.reached;
-        let held = of.size(reached).unwrap_or(of.held);
+        let held = reached.and_then(|form| of.size(form)).unwrap_or(of.held);
         self.budget.load(
             MemberId(id),
             Load {
@@ -124,7 +124,7 @@ fn an_informer_that_is_changing_its_form_counts_with_what_it_will_have() {
     // It has less in common than was thought.
     let wrong = Load {
         held: 500,
-        reached: Form::Compressed,
+        reached: Some(Form::Compressed),
         compressed: Some(500),
         ..whole(800)
     };
@@ -195,7 +195,7 @@ fn load() -> impl Strategy<Value = Load> {
     (0u64..1_000, 0u64..120, 0u64..120, any::<[bool; 2]>()).prop_map(
         |(bytes, compressed, reduced, [can_compress, can_reduce])| Load {
             held: bytes,
-            reached: Form::Whole,
+            reached: Some(Form::Whole),
             whole: bytes,
             // Some forms are no smaller: they save nothing, and are passed over.
             compressed: can_compress.then_some(bytes * compressed / 100),
@@ -251,4 +251,40 @@ proptest! {
         prop_assert!(orders.len() <= 2 * first.len() + 1);
         prop_assert!(!orders.contains(&Order::DropDecoded));
     }
+}
+
+#[test]
+fn an_order_that_is_taken_back_before_it_is_carried_out_saves_what_it_says() {
+    let mut budget = Budget::new(500);
+    let (mut now, id) = (Instant::ZERO, MemberId(1));
+    budget.load(id, whole(1_000));
+    let orders = budget.decide(now);
+    assert!(orders.contains(&change(1, Form::Compressed)), "{orders:?}");
+    let compressed = Load {
+        held: 60,
+        reached: Some(Form::Compressed),
+        compressed: Some(60),
+        ..whole(240)
+    };
+    budget.load(id, compressed);
+    let mut returned = Vec::new();
+    for _ in 0..4 {
+        now += CALM;
+        returned.extend(budget.decide(now));
+    }
+    assert!(returned.contains(&change(1, Form::Whole)), "{returned:?}");
+    // Half of the way, its objects become many: it goes back, and counts as on its way.
+    let half = Load {
+        held: 900,
+        reached: None,
+        compressed: Some(450),
+        ..whole(1_800)
+    };
+    budget.load(id, half);
+    assert_eq!(
+        budget.decide(now).last(),
+        Some(&change(1, Form::Compressed))
+    );
+    assert!(!budget.report().is_over);
+    assert_eq!(budget.decide(now), []);
 }

@@ -56,7 +56,8 @@ impl Diff {
     }
 
     /// The same with a deletion of each object that left: for what a root holds besides another.
-    pub(crate) fn with_what_left(self) -> Self {
+    #[must_use]
+    pub fn with_what_left(self) -> Self {
         Self {
             hears_what_left: true,
             ..self

@@ -12,20 +12,23 @@
 //!
 //! Upstream counterpart: `multicluster-runtime:providers/kubeconfig`, `providers/file`.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use kinform_api::ObjectKey;
 use kube_client::config::Kubeconfig;
 use kube_core::DynamicObject;
 use tokio::sync::mpsc;
 
-use super::Clusters;
+use super::{Cluster, Clusters};
 use crate::error::{Error, ErrorKind};
-use crate::handler::Notification;
+use crate::handler::{Handlers, Notification};
 use crate::informer::{Informer, Registration};
 use crate::object::Obj;
 use crate::source::{ClientOptions, ConfigOverrides, client_for, config_from, load_config};
+use crate::sync::lock;
 
 /// BOUND: bytes of a kubeconfig in a Secret as base64, which itself is at most 1 MiB.
 const MAX_BYTES: usize = 256 * 1024;
@@ -57,7 +60,7 @@ pub enum Discovered {
 #[must_use = "dropping it ends the discovery"]
 #[derive(Debug)]
 pub struct Discovery {
-    _registration: Registration,
+    registration: Registration,
     told: mpsc::Receiver<Discovered>,
 }
 
@@ -91,7 +94,8 @@ impl Clusters {
 
     /// Adds a cluster for each Secret of this informer, by the kubeconfig under `key` of its data.
     /// The cluster has the Secret's name. It is removed when the Secret is gone, and replaced when
-    /// the kubeconfig changes.
+    /// the kubeconfig changes. A cluster of that name that was added otherwise stays as it is, and the
+    /// Secret is refused.
     ///
     /// Select the Secrets by a label, and only of a namespace whose writers are trusted with what
     /// the program does in a cluster.
@@ -107,63 +111,92 @@ impl Clusters {
             let message = format!("clusters are in Secrets, not in {}", secrets.resource());
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        let key: Arc<str> = key.into().into();
         let (tell, told) = mpsc::channel(MAX_TOLD);
-        let clusters = self.clone();
+        let following = Arc::new(Following {
+            clusters: self.clone(),
+            key: key.into(),
+            added: Mutex::default(),
+        });
         let hear = move |notification: Notification<DynamicObject>| {
-            let (clusters, key, tell) = (clusters.clone(), Arc::clone(&key), tell.clone());
+            let (following, tell) = (Arc::clone(&following), tell.clone());
             async move {
-                for outcome in clusters.heard(notification, &key).await {
+                if let Some(outcome) = following.heard(notification).await {
                     let _ = tell.try_send(outcome);
                 }
             }
         };
-        let handlers = crate::handler::Handlers::new()
+        let handlers = Handlers::new()
             .named("clusters of Secrets")
             .on_event_async(hear);
         Ok(Discovery {
-            _registration: secrets.cast::<DynamicObject>().add_handler(handlers)?,
+            registration: secrets.cast::<DynamicObject>().add_handler(handlers)?,
             told,
         })
     }
+}
 
-    async fn heard(&self, notification: Notification<DynamicObject>, key: &str) -> Vec<Discovered> {
+/// The state of a discovery.
+struct Following {
+    clusters: Clusters,
+    key: String,
+    // INVARIANT: a cluster that it did not add itself is not here, and so is never removed by it.
+    added: Mutex<BTreeMap<ObjectKey, Cluster>>,
+}
+
+impl Following {
+    async fn heard(&self, notification: Notification<DynamicObject>) -> Option<Discovered> {
         match notification {
-            Notification::Added(added) => self.discovered(added.object(), key).await,
+            Notification::Added(added) => Some(self.discovered(added.object()).await),
             Notification::Updated { old, new } => {
-                let texts = (text_of(&old, key), text_of(&new, key));
-                if texts.0 == texts.1 {
-                    return Vec::new();
+                if text_of(&old, &self.key) == text_of(&new, &self.key) {
+                    return None;
                 }
-                self.remove(new.name()).await;
-                self.discovered(&new, key).await
+                self.remove(&new.key());
+                Some(self.discovered(&new).await)
             }
-            Notification::Deleted(gone) => {
-                let cluster = gone.name().to_owned();
-                self.remove(&cluster).await;
-                vec![Discovered::Removed { cluster }]
-            }
-            Notification::Sync(_) | Notification::Synced => Vec::new(),
+            Notification::Deleted(gone) => self.remove(&gone.key()),
+            Notification::Sync(_) | Notification::Synced => None,
         }
     }
 
-    async fn discovered(&self, secret: &Obj<DynamicObject>, key: &str) -> Vec<Discovered> {
+    /// Removes the cluster that was added for a Secret. Its end is not waited for: a handler of it may
+    /// be slow, and this very handler may be one.
+    fn remove(&self, secret: &ObjectKey) -> Option<Discovered> {
+        let cluster = lock(&self.added).remove(secret)?;
+        if !self.clusters.take(&cluster) {
+            return None;
+        }
+        let (clusters, name) = (self.clusters.clone(), cluster.name().to_owned());
+        tokio::spawn(async move { clusters.end(&cluster).await });
+        Some(Discovered::Removed { cluster: name })
+    }
+
+    async fn discovered(&self, secret: &Obj<DynamicObject>) -> Discovered {
         let cluster = secret.name().to_owned();
-        let client = match text_of(secret, key) {
+        let client = match text_of(secret, &self.key) {
             Ok(text) => client_of(&text).await,
             Err(reason) => Err(reason),
         };
         let added = client.and_then(|client| {
-            let added = self.add(&cluster, client);
+            let added = self.clusters.add(&cluster, client);
             added.map_err(|error| error.to_string())
         });
-        vec![match added {
-            Ok(_) => Discovered::Added { cluster },
+        match added {
+            Ok(added) => {
+                lock(&self.added).insert(secret.key(), added);
+                Discovered::Added { cluster }
+            }
             Err(reason) => {
                 tracing::warn!(cluster, reason, "the Secret of a cluster cannot be used");
                 Discovered::Refused { cluster, reason }
             }
-        }]
+        }
+    }
+}
+
+impl Drop for Discovery {
+    fn drop(&mut self) {
+        self.registration.cancel();
     }
 }
 

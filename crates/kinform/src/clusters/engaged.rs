@@ -45,6 +45,10 @@ impl Clusters {
         loop {
             changed.mark_unchanged();
             for cluster in self.all() {
+                // It has left, and is about to be taken out.
+                if cluster.ended.is_cancelled() {
+                    continue;
+                }
                 let is_known = engaged.get(&cluster.name);
                 if is_known.is_some_and(|known| known.task.is_some() || known.is(&cluster)) {
                     continue;
@@ -65,9 +69,10 @@ impl Clusters {
                     one.task = None;
                     if let Err(error) = result {
                         let message = format!("cluster {}: {error}", one.cluster.name);
+                        runs.shutdown().await;
                         return Err(Error::new(ErrorKind::Config, message));
                     }
-                    engaged.retain(|_, one| one.task.is_some() || !one.cluster.left.is_cancelled());
+                    engaged.retain(|_, one| one.task.is_some() || !one.cluster.ended.is_cancelled());
                 }
                 () = self.0.stop.cancelled(), if runs.is_empty() => return Ok(()),
                 _ = changed.changed() => {}
@@ -86,6 +91,6 @@ struct Engaged {
 impl Engaged {
     /// Returns whether it is the very same cluster, and not one of its name.
     fn is(&self, cluster: &Cluster) -> bool {
-        !self.cluster.left.is_cancelled() && self.cluster.name == cluster.name
+        self.cluster.id == cluster.id
     }
 }

@@ -75,7 +75,8 @@ impl<K: Send + Sync + 'static> ClusterInformer<K> {
         Ok(Self(inner))
     }
 
-    /// Adds handlers in each cluster, now and later: `make` is called once for each that joins.
+    /// Adds handlers in each cluster, now and later: `make` is called once for each that joins, under
+    /// a lock: it must not call the clusters nor this handle.
     ///
     /// Handlers of a cluster that is removed hear nothing more, and no deletes. They are made anew
     /// when a cluster of its name joins again, and hear its objects as initial adds.
@@ -115,7 +116,8 @@ impl<K: Send + Sync + 'static> ClusterInformer<K> {
         })
     }
 
-    /// Adds an index in each cluster, now and later, to be read by [`by_index`](Self::by_index).
+    /// Adds an index in each cluster, now and later, to be read by [`by_index`](Self::by_index). `make`
+    /// is called under a lock, as that of handlers.
     ///
     /// # Errors
     /// As of [`Informer::add_index`]. Clusters that were asked before keep it.

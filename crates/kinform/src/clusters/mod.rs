@@ -26,9 +26,10 @@ mod informer;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use futures::future::join_all;
 use kinform_api::ObjectKey;
 use kube_client::Client;
@@ -62,11 +63,14 @@ struct Inner {
 struct State {
     clusters: BTreeMap<Arc<str>, Cluster>,
     followers: Vec<Weak<dyn Follow>>,
+    /// Clusters that were removed, until no task of them is left.
+    leaving: Vec<Cluster>,
+    next: u64,
     was_started: bool,
 }
 
 /// A receiver of the clusters that come and go. Called under the lock of the clusters: it must not
-/// call them.
+/// call them, and neither must functions of the user's that it calls.
 trait Follow: Send + Sync {
     fn joined(&self, cluster: &Cluster) -> Result<(), Error>;
     fn left(&self, name: &str);
@@ -75,9 +79,13 @@ trait Follow: Send + Sync {
 /// One of the clusters. Cheap to clone.
 #[derive(Clone)]
 pub struct Cluster {
+    /// Tells it from another one that has its name at another time.
+    id: u64,
     name: Arc<str>,
     factory: InformerFactory,
     client: Option<Client>,
+    ended: CancellationToken,
+    // A child of `ended`: whoever holds it cannot end the cluster.
     left: CancellationToken,
 }
 
@@ -173,11 +181,15 @@ impl Clusters {
             let message = format!("there is a cluster named {name:?}");
             return Err(Error::new(ErrorKind::NameTaken, message));
         }
+        let ended = self.0.stop.child_token();
+        state.next += 1;
         let cluster = Cluster {
+            id: state.next,
             name: name.into(),
             factory,
             client,
-            left: self.0.stop.child_token(),
+            left: ended.child_token(),
+            ended,
         };
         let followers = state.followers();
         let joined = followers.iter().try_for_each(|one| one.joined(&cluster));
@@ -204,18 +216,41 @@ impl Clusters {
     ///
     /// Cancel safety: once polled, the cluster is removed even if the wait is dropped.
     pub async fn remove(&self, name: &str) -> bool {
-        let removed = {
-            let mut state = lock(&self.0.state);
-            let Some(cluster) = state.clusters.remove(name) else {
-                return false;
-            };
-            state.followers().iter().for_each(|one| one.left(name));
-            cluster
+        let Some(cluster) = self.get(name) else {
+            return false;
         };
-        removed.left.cancel();
+        let is_removed = self.take(&cluster);
+        if is_removed {
+            self.end(&cluster).await;
+        }
+        is_removed
+    }
+
+    /// Removes this very cluster, and not one that has its name by now; its tasks may still run.
+    fn take(&self, cluster: &Cluster) -> bool {
+        {
+            let mut state = lock(&self.0.state);
+            let present = state.clusters.get(&cluster.name);
+            if present.is_none_or(|present| present.id != cluster.id) {
+                return false;
+            }
+            state.clusters.remove(&cluster.name);
+            let followers = state.followers();
+            followers.iter().for_each(|one| one.left(&cluster.name));
+            // Those whose wait was dropped.
+            state.leaving.retain(|one| one.factory.task_count() > 0);
+            state.leaving.push(cluster.clone());
+        }
+        cluster.ended.cancel();
         self.0.changed.send_modify(|version| *version += 1);
-        removed.factory.shutdown().await;
         true
+    }
+
+    /// Waits until no task of a cluster that was removed is left.
+    async fn end(&self, cluster: &Cluster) {
+        cluster.factory.shutdown().await;
+        let mut state = lock(&self.0.state);
+        state.leaving.retain(|one| one.id != cluster.id);
     }
 
     /// The cluster of a name.
@@ -273,8 +308,11 @@ impl Clusters {
     /// Cancel safety: once polled, everything ends even if the wait is dropped.
     pub async fn shutdown(&self) {
         self.0.stop.cancel();
-        let names: Vec<Cluster> = self.all();
-        join_all(names.iter().map(|cluster| self.remove(&cluster.name))).await;
+        for cluster in self.all() {
+            self.take(&cluster);
+        }
+        let leaving = lock(&self.0.state).leaving.clone();
+        join_all(leaving.iter().map(|cluster| self.end(cluster))).await;
     }
 
     /// One handle over the informers of `K` in all clusters, in their factories' namespaces.
@@ -316,6 +354,17 @@ impl Clusters {
         let follower: Arc<dyn Follow> = Arc::clone(follower) as _;
         state.followers.push(Arc::downgrade(&follower));
         Ok(())
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for cluster in state.clusters.values().chain(&state.leaving) {
+            // The first poll ends everything; handles may keep the factory alive.
+            let _ = cluster.factory.shutdown().now_or_never();
+        }
     }
 }
 

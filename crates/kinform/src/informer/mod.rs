@@ -422,7 +422,10 @@ impl Core {
     pub(crate) fn at(&self, version: &ResourceVersion) -> Result<Root, Missing> {
         let mut past = lock(&self.past);
         let past = past.as_mut().ok_or(Missing::TooOld(None))?;
-        past.drop_old(self.env.now());
+        // A root may be published and not kept yet.
+        let now = self.env.now();
+        past.keep(&self.reader.root(), now);
+        past.drop_old(now);
         past.at(version).cloned()
     }
 

@@ -99,6 +99,10 @@ pub(super) async fn when(
             return Ok(());
         }
         if let Some(ended) = ended {
+            // A namespace that was removed has ended, too.
+            if changed.has_changed().unwrap_or(false) {
+                continue;
+            }
             return Err(Error::stopped(&cores[ended].info));
         }
         tokio::select! {
@@ -126,7 +130,13 @@ pub(crate) async fn moved_from(cores: &Cores, roots: &[Root]) -> Result<(), Erro
         let mut pairs = cores.iter().zip(roots);
         Ok(cores.len() != roots.len() || pairs.any(|(core, root)| !core.root().ptr_eq(root)))
     };
-    when(cores.changed(), watched, is_other).await
+    let is_empty = cores.members().is_empty();
+    tokio::select! {
+        biased;
+        moved = when(cores.changed(), watched, is_other) => moved,
+        // Nothing else tells the end of an informer whose namespaces are all gone.
+        () = cores.stop_token().cancelled(), if is_empty => Err(Error::stopped(cores.info())),
+    }
 }
 
 async fn any(all: &mut [watch::Receiver<Progress>]) {

@@ -408,6 +408,9 @@ impl Pipeline {
         let trained = learning.await.unwrap_or_else(|_| Trained::nothing());
         tracing::debug!(?trained, "learnt how to compress");
         self.writer.trained(trained);
+        if let Some(squeeze) = &mut self.squeeze {
+            squeeze.begun();
+        }
     }
 
     /// Takes its part in the memory budget.

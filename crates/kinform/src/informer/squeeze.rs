@@ -36,7 +36,6 @@ pub(super) struct Squeeze {
     wanted: watch::Receiver<Wanted>,
     /// The last request that was carried out.
     known: Wanted,
-    reached: Form,
     told: Load,
     decoded: u64,
     counted: Instant,
@@ -56,7 +55,6 @@ impl Squeeze {
                 is_over: false,
             },
             wanted,
-            reached: Form::Whole,
             told: Load::default(),
             decoded: 0,
             counted: Instant::ZERO,
@@ -87,6 +85,8 @@ impl Squeeze {
 
     /// Tells the load, takes what is wanted, and changes a piece. `waiting` are bytes that wait to be applied.
     pub(super) fn turn(&mut self, writer: &mut Writer, waiting: usize) {
+        // First what was asked for before: values that are dropped must not be told again.
+        self.follow(writer);
         self.tell(writer, waiting);
         self.follow(writer);
         if writer.holds().form.is_none() {
@@ -100,8 +100,15 @@ impl Squeeze {
         }
     }
 
-    /// Tells that the loop has ended: what is held stays as it is.
+    /// The compression can begin now: the next turn comes at once.
+    pub(super) fn begun(&mut self) {
+        self.is_changing = true;
+    }
+
+    /// Tells that the loop has ended: what is held stays as it is, but for decoded values, which nobody
+    /// could ask it to drop any more.
     pub(super) fn end(&mut self, writer: &Writer) {
+        remembered(&self.core, false);
         let held = writer.holds().held as u64;
         let load = Load {
             held,
@@ -129,16 +136,13 @@ impl Squeeze {
         let beside = waiting as u64 + self.core.reader.ring().kept_bytes();
         let held = holds.held as u64 + beside;
         let load = match self.core.storage {
-            Storage::Plain => {
-                self.reached = holds.form.unwrap_or(self.reached);
-                Load {
-                    held,
-                    reached: self.reached,
-                    whole: holds.plain as u64 + beside,
-                    compressed: holds.compressed.map(|bytes| bytes as u64 + beside),
-                    reduced: None,
-                }
-            }
+            Storage::Plain => Load {
+                held,
+                reached: holds.form,
+                whole: holds.plain as u64 + beside,
+                compressed: holds.compressed.map(|bytes| bytes as u64 + beside),
+                reduced: None,
+            },
             // It was asked for: it never changes.
             #[cfg(feature = "compressed")]
             Storage::Compressed => Load {

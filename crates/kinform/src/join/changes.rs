@@ -19,7 +19,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures::Stream;
-use futures::future::{Either, select};
+use futures::future::{Either, select, try_join};
 use futures::stream::{self, BoxStream, StreamExt};
 use kinform_api::ObjectKey;
 
@@ -88,11 +88,8 @@ impl<K: Send + Sync + 'static, T: Send + Sync + 'static> Cursor<K, T> {
                 return None;
             }
             if self.told.is_none() {
-                let (left, right) = (
-                    self.view.left.synced().await,
-                    self.view.right.synced().await,
-                );
-                left.and(right).ok()?;
+                let (left, right) = (self.view.left.synced(), self.view.right.synced());
+                try_join(left, right).await.ok()?;
             } else {
                 self.is_over = self.moved().await;
             }
@@ -148,7 +145,7 @@ fn concerned<K, T>(from: &JoinSnapshot<K, T>, to: &JoinSnapshot<K, T>) -> BTreeS
 /// The keys of the objects that differ.
 fn changed<K>(from: &Snapshot<K>, to: &Snapshot<K>) -> BTreeSet<ObjectKey> {
     let key = |change: &Notification<K>| change.object().map(|object| object.key());
-    match from.changes_to(to) {
+    match from.changes_with_what_left(to) {
         Ok(changes) => changes.filter_map(|change| key(&change)).collect(),
         // Namespaces came or went.
         Err(_) => {

@@ -199,21 +199,24 @@ impl<K, T> Row<K, T> {
     pub fn missing(&self) -> &[ObjectKey] {
         &self.missing
     }
-
-    /// Uid and version of each object: two rows of equal states are equal.
-    fn states(&self) -> (Vec<(&str, &str)>, &[ObjectKey]) {
-        let left = (self.left.uid(), self.left.resource_version());
-        let right = self.right.iter();
-        let right = right.map(|one| (one.uid(), one.resource_version()));
-        (std::iter::once(left).chain(right).collect(), &self.missing)
-    }
 }
 
 impl<K, T> PartialEq for Row<K, T> {
     /// Returns whether both have the same states of the same objects.
     fn eq(&self, other: &Self) -> bool {
-        self.states() == other.states()
+        let mut pairs = self.right.iter().zip(&other.right);
+        is_same(&self.left, &other.left)
+            && self.missing == other.missing
+            && self.right.len() == other.right.len()
+            && pairs.all(|(one, other)| is_same(one, other))
     }
+}
+
+/// Compares two states. A server that went back may give one version to two: the content decides.
+fn is_same<K>(one: &Obj<K>, other: &Obj<K>) -> bool {
+    one.uid() == other.uid()
+        && one.resource_version() == other.resource_version()
+        && one.raw().same_content(other.raw())
 }
 
 impl<K, T> Clone for View<K, T> {

@@ -119,6 +119,19 @@ impl<K> Snapshot<K> {
     /// # Complexity
     /// O(changed blocks), as it is iterated.
     pub fn changes_to(&self, other: &Self) -> Result<Differences<K>, Error> {
+        self.differences(other, Diff::between)
+    }
+
+    /// The same with a deletion of each object that left the share of the informer.
+    pub(crate) fn changes_with_what_left(&self, other: &Self) -> Result<Differences<K>, Error> {
+        self.differences(other, |old, new| Diff::between(old, new).with_what_left())
+    }
+
+    fn differences(
+        &self,
+        other: &Self,
+        between: impl Fn(Root, Root) -> Diff,
+    ) -> Result<Differences<K>, Error> {
         let (mine, theirs) = (self.members.iter(), other.members.iter());
         let is_same = self.members.len() == other.members.len()
             && mine.zip(theirs).all(|(a, b)| Arc::ptr_eq(&a.core, &b.core));
@@ -129,7 +142,7 @@ impl<K> Snapshot<K> {
         let pairs = self.roots.iter().zip(&*other.roots);
         Ok(Differences {
             diffs: pairs
-                .map(|(old, new)| Diff::between(old.clone(), new.clone()))
+                .map(|(old, new)| between(old.clone(), new.clone()))
                 .collect(),
             ready: VecDeque::new(),
             lens: Arc::clone(&self.lens),

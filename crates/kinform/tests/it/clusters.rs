@@ -254,7 +254,20 @@ async fn clusters_come_and_go_with_their_secrets() {
     let removed = Discovered::Removed {
         cluster: cluster.clone(),
     };
-    assert_eq!(discovery.next().await.unwrap(), removed);
+
+    // A cluster that was added otherwise is not the Secret's to take.
+    clusters.add("spoke", hub.client()).unwrap();
+    hub.create(&secret(&spoke.server().kubeconfig()))
+        .await
+        .unwrap();
+    let refused = discovery.next().await.unwrap();
+    assert!(matches!(refused, Discovered::Refused { .. }), "{refused:?}");
+    hub.delete::<Secret>("default/spoke").await.unwrap();
+    let gone = secrets.until(&ObjectKey::new(Some("default"), "spoke"), |found| {
+        found.is_none()
+    });
+    gone.within(SOON).await.unwrap();
+    assert!(clusters.get("spoke").is_some() && clusters.remove("spoke").await);
 
     hub.create(&secret(&spoke.server().kubeconfig()))
         .await
@@ -268,4 +281,43 @@ async fn clusters_come_and_go_with_their_secrets() {
     assert!(clusters.all().is_empty() && configs.is_empty());
     clusters.shutdown().await;
     factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_drop_of_all_clusters_ends_them_while_handles_are_kept() {
+    let a = server().await;
+    let clusters = Clusters::new();
+    let cluster = clusters.add("a", a.client()).unwrap();
+    let configs = clusters.informer::<ConfigMap>().unwrap();
+    clusters.start().unwrap();
+    clusters.synced_within(SOON).await.unwrap();
+    assert!(cluster.factory().task_count() > 0);
+    drop(clusters);
+    settle().await;
+    assert_eq!(cluster.factory().task_count(), 0);
+    assert!(configs.states()[0].1.is_stopped() && cluster.left().is_cancelled());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_is_not_begun_again_for_a_cluster_that_leaves() {
+    let a = server().await;
+    let clusters = Clusters::new();
+    clusters.add("a", a.client()).unwrap();
+    let runs = Arc::new(Mutex::new(0));
+    let (engaging, counted) = (clusters.clone(), Arc::clone(&runs));
+    let engaged = tokio::spawn(async move {
+        let run = |cluster: kinform::Cluster| {
+            let counted = Arc::clone(&counted);
+            async move {
+                *counted.lock().unwrap() += 1;
+                cluster.left().cancelled().await;
+                Ok::<_, Error>(())
+            }
+        };
+        engaging.engage(run).await
+    });
+    settle().await;
+    clusters.shutdown().await;
+    engaged.await.unwrap().unwrap();
+    assert_eq!(*runs.lock().unwrap(), 1);
 }

@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 use kinform_operator::{Error, Flags, Operator};
 use kube::CustomResourceExt as _;
 
-use gizmo_operator::{NAME, api, controller};
+use ::gizmo_operator::{NAME, api, controller};
 
 /// Keeps a ConfigMap for every Gizmo.
 #[derive(Debug, Parser)]

@@ -9,7 +9,7 @@ use kinform_operator::{Error, Operator, Settings};
 use kube::Client;
 use serde_json::json;
 
-use gizmo_operator::{NAME, api, controller};
+use ::gizmo_operator::{NAME, api, controller};
 
 /// The operator as `main` runs it, without a lease, probes and metrics.
 async fn operator(client: Client) -> Result<(), Error> {

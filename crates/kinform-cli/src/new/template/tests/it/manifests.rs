@@ -3,7 +3,7 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt as _;
 
-use gizmo_operator::api;
+use ::gizmo_operator::api;
 
 #[test]
 fn the_manifest_of_the_definition_is_that_of_the_type() {

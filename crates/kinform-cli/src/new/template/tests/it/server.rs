@@ -5,7 +5,7 @@ use kinform::conditions;
 use kinform_testkit::TestServer;
 
 use crate::{config_map_key, example, key, operator};
-use gizmo_operator::{FINALIZER, READY, api};
+use ::gizmo_operator::{FINALIZER, READY, api};
 
 #[tokio::test]
 async fn an_object_gets_a_config_map_and_a_status_and_its_end_runs_the_cleanup() {

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 
 use crate::{config_map_key, example, key, operator};
-use gizmo_operator::api;
+use ::gizmo_operator::api;
 
 #[test]
 fn faults_change_neither_the_objects_nor_the_number_of_writes_that_matter() {
