@@ -128,8 +128,9 @@ fn end(state: &Arc<State>, shelf: Shelf, name: &str) {
         put(state, shelf, released, &current)
     };
     if gone && is_free {
-        state.store.end_watches(objects, EndWatches::AfterEvents);
+        // In this order: a watch that began before the resource was taken out would never end.
         settle_definitions(state);
+        state.store.end_watches(objects, EndWatches::AfterEvents);
     }
 }
 
