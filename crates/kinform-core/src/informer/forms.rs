@@ -4,10 +4,10 @@
 //! compress │ expand ─▶ Reform {next slot of the root, of the list that runs} ─reform(count)─▶ the next root
 //! ```
 //!
-//! What is stored from the order on has the new form; what was stored before changes in pieces, between
-//! which the loop does its other work and old roots are given back, so that a change needs little more
-//! memory than the larger form. Changes of forms are heard by nobody: keys, versions, indexes and content
-//! are the same.
+//! Objects that are stored after the order have the new form. Those that were stored before change in
+//! pieces. Between two pieces the loop does its other work and old roots are given back, so that a change
+//! needs little more memory than the larger form. Handlers hear nothing of it: keys, versions, indexes and
+//! content are the same.
 //!
 //! INVARIANT: once nothing is left of a reform, each object has the form, unless it is no smaller compressed.
 //!

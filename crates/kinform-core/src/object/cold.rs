@@ -9,7 +9,7 @@
 //! the compressed bytes; every other reader of the bytes inflates them: into a twin that is the reader's own
 //! ([`Object::thawed`]), or, for whoever reads in place, beside the compressed bytes for as long as the object lives.
 //!
-//! What compresses is zstd with the feature `compressed`, else LZ4: see `dictionary`.
+//! Bytes are compressed by zstd with the feature `compressed`, else by LZ4: see `dictionary`.
 //!
 //! Upstream: none. Complexity: some 20 microseconds to pack 5 KB of a pod, 6 to inflate them.
 

@@ -47,7 +47,7 @@ pub enum Discovered {
         /// The cluster's name.
         cluster: String,
     },
-    /// Its Secret cannot be used. A cluster that was here before is removed.
+    /// Its Secret cannot be used. A cluster that was added for an earlier state of it is removed.
     Refused {
         /// The Secret's name.
         cluster: String,

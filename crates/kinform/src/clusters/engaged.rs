@@ -44,6 +44,7 @@ impl Clusters {
         let mut engaged: BTreeMap<Arc<str>, Engaged> = BTreeMap::new();
         loop {
             changed.mark_unchanged();
+            engaged.retain(|_, one| one.task.is_some() || !one.cluster.ended.is_cancelled());
             for cluster in self.all() {
                 // It has left, and is about to be taken out.
                 if cluster.ended.is_cancelled() {
@@ -70,9 +71,8 @@ impl Clusters {
                     if let Err(error) = result {
                         let message = format!("cluster {}: {error}", one.cluster.name);
                         runs.shutdown().await;
-                        return Err(Error::new(ErrorKind::Config, message));
+                        return Err(Error::new(ErrorKind::Failed, message));
                     }
-                    engaged.retain(|_, one| one.task.is_some() || !one.cluster.ended.is_cancelled());
                 }
                 () = self.0.stop.cancelled(), if runs.is_empty() => return Ok(()),
                 _ = changed.changed() => {}

@@ -45,6 +45,8 @@ pub(crate) enum ErrorKind {
     Source,
     Decode,
     Expired,
+    /// A function of the caller's failed.
+    Failed,
 }
 
 impl Error {

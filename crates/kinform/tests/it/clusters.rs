@@ -12,17 +12,9 @@ use kinform::{
 use kinform_testkit::TestServer;
 use serde_json::json;
 
-use crate::fixture::settle;
+use crate::fixture::{server, settle};
 
 const SOON: Duration = Duration::from_secs(120);
-
-async fn server() -> TestServer {
-    TestServer::start()
-        .in_process()
-        .without_lag()
-        .await
-        .unwrap()
-}
 
 fn config(name: &str) -> ConfigMap {
     let object = json!({ "metadata": { "name": name, "namespace": "default",

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kinform::env::Env;
 use kinform::source::ResourceInfo;
 use kinform::{GroupVersionResource, Handlers, Informer, InformerFactory, Obj, Scope};
-use kinform_testkit::{Script, Sending, scripted};
+use kinform_testkit::{Script, Sending, TestServer, scripted};
 use serde_json::{Value, json};
 
 pub(crate) fn pods() -> ResourceInfo {
@@ -105,4 +105,10 @@ pub(crate) async fn settle() {
 pub(crate) fn names(informer: &Informer<Pod>) -> Vec<String> {
     let keys = informer.list().keys();
     keys.iter().map(|key| key.name().to_owned()).collect()
+}
+
+/// A server in this process, for paused time, whose watches do not lag.
+pub(crate) async fn server() -> TestServer {
+    let starting = TestServer::start().in_process().without_lag();
+    starting.await.unwrap()
 }

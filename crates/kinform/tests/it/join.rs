@@ -6,20 +6,11 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kinform::{Index, InformerFactory, ObjectKey, Row, RowChange, RowChanges};
-use kinform_testkit::TestServer;
 use serde_json::json;
 
-use crate::fixture::settle;
+use crate::fixture::{server, settle};
 
 const SOON: Duration = Duration::from_secs(60);
-
-async fn server() -> TestServer {
-    TestServer::start()
-        .in_process()
-        .without_lag()
-        .await
-        .unwrap()
-}
 
 fn pod(name: &str, node: &str, volumes: &[&str]) -> Pod {
     let volumes: Vec<_> = volumes
