@@ -27,8 +27,10 @@ pub mod watched;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures::future::BoxFuture;
 use kinform_testkit::Loss;
@@ -78,22 +80,32 @@ struct Ports {
     etcd: u16,
 }
 
+/// The ports that servers may get: below those that the system gives to outgoing connections
+/// (32,768 and up on Linux). One of those may be taken while its server restarts.
+const PORTS: Range<u16> = 20_000..32_000;
+
 impl Ports {
-    /// Ports that are free now. Etcd's peers need the one above its own.
+    /// Ports that are free now, and that no other server of this program gets. Etcd's peers need
+    /// the one above its own.
     fn free() -> io::Result<Self> {
-        let free = || -> io::Result<TcpListener> { TcpListener::bind((Ipv4Addr::LOCALHOST, 0)) };
-        let server = free()?;
-        let (etcd, _peers) = loop {
-            let etcd = free()?;
-            let above = etcd.local_addr()?.port().saturating_add(1);
-            if let Ok(peers) = TcpListener::bind((Ipv4Addr::LOCALHOST, above)) {
-                break (etcd, peers);
+        static TAKEN: AtomicU32 = AtomicU32::new(0);
+        let width = u32::from(PORTS.end - PORTS.start);
+        // Programs that run at the same time begin apart.
+        let first = std::process::id().wrapping_mul(97);
+        // BOUND: once around.
+        for _ in 0..width / 3 {
+            let step = TAKEN.fetch_add(3, Ordering::Relaxed);
+            let at = first.wrapping_add(step) % (width - 2);
+            let server = PORTS.start + u16::try_from(at).map_err(io::Error::other)?;
+            let free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+            if (server..server + 3).all(free) {
+                return Ok(Self {
+                    server,
+                    etcd: server + 1,
+                });
             }
-        };
-        Ok(Self {
-            server: server.local_addr()?.port(),
-            etcd: etcd.local_addr()?.port(),
-        })
+        }
+        Err(io::Error::other(format!("no free ports in {PORTS:?}")))
     }
 }
 

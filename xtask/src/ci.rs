@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: exactly what CI runs, by running it.
 //!
 //! ```text
-//! cargo xtask ci ──▶ .ci/run ──▶ test, new, contract, mutants, schedules, soak, fuzz, e2e, format, clippy, tidy, docs
+//! cargo xtask ci ──▶ .ci/run ──▶ test beside format, clippy, tidy, docs ──▶ new, contract, mutants, soak ──▶ e2e beside the rest
 //! ```
 //!
 //! The steps are listed once, in the script, so that the two cannot differ.

@@ -83,8 +83,6 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
     let mut seconds = Vec::new();
     for [name, ..] in BUILT {
         let project = folder.join(name);
-        let lock = fs::copy(root.join("Cargo.lock"), project.join("Cargo.lock"));
-        lock.map_err(|error| format!("Cargo.lock: {error}"))?;
         let test = cargo("test", &project, &[&["test"], &shared[..]].concat())?;
         let words = [
             &["clippy", "--all-targets"],

@@ -33,7 +33,7 @@ pub(crate) fn settle_definitions(state: &Arc<State>) {
     let changing = state.registry.change();
     let store = &state.store;
     let shelf = store.shelf(DEFINITIONS);
-    let mut resources = Vec::new();
+    let (mut resources, mut changed) = (Vec::new(), Vec::new());
     let all = || -> Vec<Value> {
         let view = store.view(shelf);
         view.snapshot.iter().map(|one| one.value()).collect()
@@ -48,6 +48,9 @@ pub(crate) fn settle_definitions(state: &Arc<State>) {
             else {
                 break;
             };
+            if conditions::is_established(&next) && !conditions::is_established(&current.value()) {
+                changed.extend(serve_ahead(state, &next));
+            }
             put(state, shelf, next, &current);
             // The definitions are read again only if one of them was written, here or by a
             // concurrent request.
@@ -58,7 +61,7 @@ pub(crate) fn settle_definitions(state: &Arc<State>) {
             resources.extend(served::resources_of(&settled, shelf_of(store, &settled)));
         }
     }
-    let changed = state.registry.set_custom(resources);
+    changed.extend(state.registry.set_custom(resources));
     drop(changing);
     for shelf in changed {
         store.end_watches(shelf, EndWatches::AtOnce);
@@ -66,6 +69,17 @@ pub(crate) fn settle_definitions(state: &Arc<State>) {
     for name in keys(store, shelf, "") {
         end(state, shelf, &name);
     }
+}
+
+/// Serves the resources of a definition that is about to be stored as established: who sees the
+/// condition may use them at once. Returns the shelves whose watches have to end.
+fn serve_ahead(state: &State, definition: &Value) -> Vec<Shelf> {
+    let mut resources = stored_resources(&state.store);
+    resources.extend(served::resources_of(
+        definition,
+        shelf_of(&state.store, definition),
+    ));
+    state.registry.set_custom(resources)
 }
 
 /// Serves the resources of the stored definitions, after writes of definitions were lost.
@@ -208,4 +222,90 @@ fn put(state: &State, shelf: Shelf, mut object: Value, over: &Stored) -> bool {
         .store
         .put(shelf, draft, Expect::Revision(over.revision()))
         .is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use bytes::Bytes;
+    use http::{Method, Request};
+    use serde_json::json;
+
+    use super::*;
+    use crate::{Server, Service};
+
+    const TYPES: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    const OBJECTS: &str = "/apis/example.com/v1/foos";
+
+    async fn ask(service: &Service, method: Method, path: &str, body: &Value) -> (u16, Value) {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", "application/json")
+            .body(Bytes::from(body.to_string()))
+            .unwrap();
+        let reply = service.call(request).await;
+        let code = reply.status().as_u16();
+        let body = reply.into_body().collect().await.unwrap();
+        (code, serde_json::from_slice(&body).unwrap_or_default())
+    }
+
+    fn foos() -> Value {
+        let schema = json!({"openAPIV3Schema": {"type": "object"}});
+        let version = json!({"name": "v1", "served": true, "storage": true, "schema": schema});
+        json!({
+            "metadata": {"name": "foos.example.com"},
+            "spec": {"group": "example.com", "scope": "Cluster",
+                "names": {"plural": "foos", "kind": "Foo"}, "versions": [version]},
+        })
+    }
+
+    /// Waits until the definition is established, or made in vain; returns what a list of its
+    /// objects answers then.
+    fn list_once_established(
+        server: &Server,
+        is_looking: &AtomicBool,
+        is_made: &AtomicBool,
+    ) -> u16 {
+        let service = server.service();
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_all().build().unwrap();
+        let path = format!("{TYPES}/foos.example.com");
+        runtime.block_on(async {
+            loop {
+                let is_last = is_made.load(Ordering::Acquire);
+                let (_, seen) = ask(&service, Method::GET, &path, &Value::Null).await;
+                is_looking.store(true, Ordering::Release);
+                if conditions::is_established(&seen) || is_last {
+                    return ask(&service, Method::GET, OBJECTS, &Value::Null).await.0;
+                }
+            }
+        })
+    }
+
+    #[test]
+    fn who_sees_a_definition_established_can_use_it() {
+        // Each round has one moment at which a server that stores first and serves later is caught.
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let _entered = runtime.enter();
+        for round in 0..50 {
+            let server = Server::builder().plain().in_process();
+            let service = server.service();
+            let (is_looking, is_made) = (AtomicBool::new(false), AtomicBool::new(false));
+            let code = std::thread::scope(|scope| {
+                let looks = scope.spawn(|| list_once_established(&server, &is_looking, &is_made));
+                while !is_looking.load(Ordering::Acquire) && !looks.is_finished() {
+                    std::thread::yield_now();
+                }
+                let made = foos();
+                let making = ask(&service, Method::POST, TYPES, &made);
+                let made = runtime.block_on(making);
+                is_made.store(true, Ordering::Release);
+                assert_eq!(made.0, 201, "{}", made.1);
+                looks.join().unwrap()
+            });
+            assert_eq!(code, 200, "in round {round}");
+        }
+    }
 }

@@ -33,7 +33,7 @@ pub(crate) struct NewArgs {
     /// Scope of the custom resource
     #[arg(long, value_name = "SCOPE", default_value = "namespaced")]
     pub(crate) scope: Scope,
-    /// Checkout of kinform to build with, instead of the published crates
+    /// Checkout of kinform to build with, and with its versions of dependencies, instead of the published crates
     #[arg(long, value_name = "DIR")]
     pub(crate) kinform_path: Option<PathBuf>,
     /// Folder of the project, missing or empty (default: NAME)

@@ -14,6 +14,7 @@ mod folder;
 mod names;
 mod template;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -28,6 +29,11 @@ use crate::progress;
 
 /// BOUND: the time that the formatter has.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The file of the versions of all dependencies.
+const LOCK: &str = "Cargo.lock";
+/// BOUND: the bytes of it; kinform's own has a twentieth.
+const LARGEST_LOCK: u64 = 4 << 20;
 
 /// Characters that a path in a manifest and in a command of a shell would have to escape.
 const NO_PATH: [char; 5] = ['"', '\'', '\\', '$', '`'];
@@ -48,6 +54,10 @@ pub(crate) async fn run(args: NewArgs) -> Result<Ending, Failure> {
     let mut count = 0;
     for (path, text) in files(&names, args.scope, origin) {
         folder.write(path, &text)?;
+        count += 1;
+    }
+    if let Some(versions) = checkout.as_deref().and_then(versions) {
+        folder.write(LOCK, &versions)?;
         count += 1;
     }
     let is_formatted = format(folder.draft()).await;
@@ -86,6 +96,14 @@ fn checkout(path: &Path) -> Result<String, Failure> {
         ));
     }
     Ok(text.to_owned())
+}
+
+/// The versions with which a checkout was tested: the project begins with the same, and builds without a
+/// network where the checkout did.
+fn versions(checkout: &str) -> Option<String> {
+    let path = Path::new(checkout).join(LOCK);
+    let is_small = fs::metadata(&path).ok()?.len() <= LARGEST_LOCK;
+    is_small.then(|| fs::read_to_string(&path).ok()).flatten()
 }
 
 /// Formats the code; returns whether the formatter did.

@@ -151,6 +151,9 @@ async fn scope_plural_version_checkout_and_folder_are_as_asked_for() {
         "{}",
         files["Cargo.toml"]
     );
+    // The versions that the checkout was tested with.
+    let lock = fs::read_to_string(checkout.join("Cargo.lock")).unwrap();
+    assert_eq!(files["Cargo.lock"], lock);
 }
 
 #[tokio::test]

@@ -103,11 +103,12 @@ impl Applier {
         held += tier.map_or(0, Tier::held_size);
         let is_settled = self.reform.is_done();
         let is_compressed = is_settled && tier.is_some_and(Tier::is_learnt);
+        let is_too_few = |tier: &Tier| !tier.is_learnt() && !Tier::can_learn_from(objects);
         let form = match tier {
             None if is_settled => Some(Form::Whole),
             Some(_) if is_compressed => Some(Form::Compressed),
-            // Until there is a dictionary, nothing changes.
-            Some(tier) if tier.has_failed() => Some(Form::Whole),
+            // Without a dictionary nothing changes, and before there are more objects nothing will.
+            Some(tier) if tier.has_failed() || is_too_few(tier) => Some(Form::Whole),
             _ => None,
         };
         let can_be = Tier::can_learn_from(objects) && !tier.is_some_and(Tier::has_failed);

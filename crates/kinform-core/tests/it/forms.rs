@@ -131,6 +131,11 @@ fn what_has_nothing_in_common_or_is_too_little_is_not_compressible() {
     let mut writer = writer(RingLimits::default());
     writer.apply(list(31, 1));
     assert_eq!(writer.holds().compressed, None);
+    // It is asked for in vain, not for ever on its way.
+    writer.compress();
+    assert_eq!(writer.holds().form, Some(Form::Whole));
+    assert!(!writer.reform(100));
+    writer.expand();
     let small = |n: u64| {
         let json = format!(r#"{{"metadata":{{"name":"o{n}","resourceVersion":"2"}}}}"#);
         Delta::Replaced(Object::from_json(json.as_bytes(), &Default::default()).unwrap())

@@ -233,7 +233,13 @@ impl Run {
                 }
             }
             Step::LeaderChanged { identity } => {
-                tracing::info!(%lease, leader = identity.as_deref().unwrap_or("none"), "new leader");
+                match identity.as_deref() {
+                    None => tracing::info!(%lease, "nobody leads"),
+                    Some(leader) if leader == shared.identity => {}
+                    Some(leader) => {
+                        tracing::info!(%lease, leader, identity = %shared.identity, "standing by");
+                    }
+                }
                 shared.lead_by(identity);
             }
             Step::Report(report) => self.report(report),

@@ -158,6 +158,7 @@ impl OperatorBuilder {
             #[cfg(feature = "webhook")]
             webhooks: OnceLock::new(),
             leaving,
+            elected: CancellationToken::new(),
             settings,
         };
         let operator = Operator(Arc::new(inner));

@@ -84,6 +84,8 @@ struct Inner {
     webhooks: OnceLock<(Webhooks, Certificates)>,
     /// A stop has begun.
     leaving: CancellationToken,
+    /// The controllers that need the lease have begun to work once.
+    elected: CancellationToken,
     left_at: OnceLock<Instant>,
     /// A reconcile did not end in its grace period, and may still run.
     undrained: Arc<AtomicBool>,
@@ -172,6 +174,18 @@ impl Operator {
     #[must_use]
     pub fn term(&self) -> Option<Term> {
         self.0.gate.as_ref()?.term()
+    }
+
+    /// Waits until the controllers that need the lease work here for the first time: the caches are
+    /// synced, a term has begun, and the caches have the writes of the term before. Without leader
+    /// election that is the start. Never ends if the operator ends before.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    ///
+    /// Upstream counterpart: `Manager.Elected`.
+    pub async fn elected(&self) {
+        self.0.elected.cancelled().await;
     }
 
     /// This replica's share of the keys, for sharded controllers and their informers:

@@ -197,6 +197,7 @@ impl Operator {
 
     async fn without_lease(&self, stop: &CancellationToken) -> Result<(), Error> {
         let (halt, lost) = (CancellationToken::new(), CancellationToken::new());
+        self.0.elected.cancel();
         Team::new(self, When::Leading, halt, lost).run(stop).await
     }
 
@@ -286,6 +287,9 @@ impl Operator {
         let mut team = Team::new(self, When::Leading, CancellationToken::new(), lost.clone());
         let mut running = std::pin::pin!(async {
             self.catch_up(&leadership.inherited(), stop, &lost).await;
+            if !lost.is_cancelled() && !stop.is_cancelled() {
+                self.0.elected.cancel();
+            }
             team.run(stop).await
         });
         tokio::select! {
@@ -323,6 +327,7 @@ impl Operator {
             Inherited::Told(writes) => (Some(writes), TOLD),
             Inherited::Unknown => (None, ASKED),
         };
+        let began = tokio::time::Instant::now();
         let parts = self.0.parts.all();
         let controllers = parts.iter().filter_map(|part| part.controller());
         let caught_up = futures::future::try_join_all(controllers.map(|c| c.catch_up(writes)));
@@ -332,7 +337,11 @@ impl Operator {
             () = lost.cancelled() => return,
             () = stop.cancelled() => return,
             caught_up = caught_up => match caught_up {
-                Ok(_) => return tracing::debug!(is_told, "the caches have the writes of the last term"),
+                Ok(_) => {
+                    // A second or two where the lease does not tell which writes: until the next bookmark.
+                    let waited = began.elapsed();
+                    return tracing::info!(is_told, ?waited, "the caches have the writes of the last term");
+                }
                 Err(error) => error.to_string(),
             },
             () = tokio::time::sleep(limit) => format!("not within {limit:?}"),

@@ -428,3 +428,29 @@ async fn an_operator_that_is_dropped_at_any_time_leaves_no_task() {
         assert_eq!(alive(), before, "after {runs_for} ms");
     }
 }
+
+#[tokio::test]
+async fn who_waits_for_the_election_hears_of_the_first_term_alone() {
+    use futures::FutureExt;
+
+    let server = TestServer::start().await.unwrap();
+    let (leader, standby) = (operator(&server, electing()), operator(&server, electing()));
+    assert!(leader.elected().now_or_never().is_none());
+    let leads = start(&leader);
+    soon(leader.elected()).await;
+    let term = leader.term().unwrap();
+    let stands_by = start(&standby);
+    soon(standby.addresses()).await;
+    assert!(standby.elected().now_or_never().is_none());
+    leads.stopped().await.unwrap();
+    soon(standby.elected()).await;
+    assert!(standby.term().unwrap().transitions > term.transitions);
+    // Over does not mean that it never was.
+    soon(leader.elected()).await;
+    stands_by.stopped().await.unwrap();
+    // Without an election it is the start.
+    let alone = operator(&server, settings());
+    let runs = start(&alone);
+    soon(alone.elected()).await;
+    runs.stopped().await.unwrap();
+}

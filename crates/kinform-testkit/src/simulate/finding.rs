@@ -101,6 +101,10 @@ impl fmt::Display for Finding {
     }
 }
 
+/// The advice where two equal runs differ.
+const OWN_VALUES: &str = "two equal runs differ: a value that the operator draws or takes from a clock is left out \
+by `sim.ignore(\"path.of.it\")`, a whole kind by `sim.leave_out::<K>()`";
+
 /// The story of a finding.
 #[derive(Debug)]
 pub(crate) struct Story<'a> {
@@ -144,7 +148,12 @@ impl fmt::Display for Story<'_> {
         } = self;
         writeln!(f, "{finding}\n")?;
         match &plan.accidents[..] {
-            [] => writeln!(f, "without any fault, in the run of seed {}", plan.seed)?,
+            [] => {
+                writeln!(f, "without any fault, in the run of seed {}", plan.seed)?;
+                if matches!(finding, Finding::Differs { .. }) {
+                    writeln!(f, "{OWN_VALUES}")?;
+                }
+            }
             accidents => {
                 let pace = match plan.pace {
                     Pace::Settled => "each step begins when the one before is complete",

@@ -6,8 +6,8 @@
 //!
 //! Generated names end in `*`; objects whose names were generated from the same beginning are
 //! compared as a set. Uids become the names of their objects, times become `<time>`, an
-//! `observedGeneration` says whether it is the current one. Leases and events are left out, and
-//! objects that nobody has written since the start.
+//! `observedGeneration` says whether it is the current one. Leases, events and addresses of services
+//! are left out, and objects that nobody has written since the start.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -16,6 +16,9 @@ use serde_json::{Map, Value, json};
 
 use super::asked::is_traffic;
 use super::wire::OVERTAKEN;
+
+/// The addresses of services: the server draws them, as it draws the `clusterIP` of each.
+const ADDRESSES: &str = "ipaddresses.networking.k8s.io";
 
 /// BOUND: the differences that are shown.
 const SHOWN: usize = 8;
@@ -32,7 +35,7 @@ pub(crate) struct Lens {
 impl Lens {
     /// Returns whether changes of a resource count.
     pub(crate) fn shows(&self, shelf: &str) -> bool {
-        !is_traffic(shelf) && !self.left_out.contains(shelf)
+        !is_traffic(shelf) && shelf != ADDRESSES && !self.left_out.contains(shelf)
     }
 }
 

@@ -1,9 +1,10 @@
 //! Simulations: a right controller passes all of them, wrong ones are found and told.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use kinform::InformerFactory;
 use kinform::controller::{Action, Controller, Ctx};
 use kinform_testkit::Simulation;
@@ -100,6 +101,42 @@ fn a_panic_of_a_reconcile_is_told_with_its_message() {
     });
     assert!(story.contains("the operator panicked"), "{story}");
     assert!(story.contains("not this one"), "{story}");
+}
+
+#[test]
+fn what_the_server_draws_is_no_difference_and_what_the_operator_draws_is_told_with_advice() {
+    let service = |map: &ConfigMap| {
+        let spec = json!({"ports": [{"port": 80}]});
+        let service = json!({"metadata": {"name": map.metadata.name}, "spec": spec});
+        serde_json::from_value::<Service>(service).unwrap()
+    };
+    passes(|sim| {
+        sim.create(map("a")).operator(move |client| {
+            run(client, move |map, cx| async move {
+                if map.metadata.namespace.as_deref() == Some("default") {
+                    cx.apply(&service(&map)).await?;
+                }
+                Ok(Action::await_change())
+            })
+        });
+    });
+    let drawn = Arc::new(AtomicUsize::new(0));
+    let story = told(|sim| {
+        sim.create(map("a")).operator(move |client| {
+            let drawn = Arc::clone(&drawn).fetch_add(1, Ordering::Relaxed);
+            run(client, move |found, cx| async move {
+                let mut own = map(&drawn.to_string());
+                own.metadata.name = Some("own".to_owned());
+                own.data = Some([("drawn".to_owned(), drawn.to_string())].into());
+                if found.metadata.name.as_deref() == Some("a") {
+                    cx.apply(&own).await?;
+                }
+                Ok(Action::await_change())
+            })
+        });
+    });
+    assert!(story.contains("without any fault"), "{story}");
+    assert!(story.contains(r#"sim.ignore("path.of.it")"#), "{story}");
 }
 
 #[test]

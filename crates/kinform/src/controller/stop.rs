@@ -3,14 +3,23 @@
 //! ```text
 //! CancellationToken | SIGTERM, SIGINT, ctrl-c → asked: no new work
 //! a second signal → forced: no more waiting
+//! one within 100 ms of the last → its echo: nothing
 //! ```
 //!
 //! Upstream counterpart: `controller-runtime:pkg/manager/signals`, where the second signal ends the
 //! process; here it ends the waiting: `run` drops the running reconciles and returns an error.
 
+use std::time::Duration;
+
+use kinform_core::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::env::Env;
 use crate::error::{Error, ErrorKind};
+
+/// BOUND: the time after a signal in which another one is its echo. `timeout` of GNU signals the
+/// program and then the program's group, some milliseconds later; people need longer for two.
+const ECHO: Duration = Duration::from_millis(100);
 
 /// The causes that stop a controller: its token, or a signal.
 #[derive(Debug)]
@@ -50,6 +59,27 @@ pub struct Signals {
     terminate: tokio::signal::unix::Signal,
     #[cfg(unix)]
     interrupt: tokio::signal::unix::Signal,
+    env: Env,
+    echoes: Echoes,
+}
+
+/// A clock. Nothing here needs random numbers.
+fn clock() -> Env {
+    Env::seeded(0)
+}
+
+/// Tells a signal from the echo of the last one.
+#[derive(Debug, Default)]
+struct Echoes {
+    last: Option<Instant>,
+}
+
+impl Echoes {
+    /// Returns whether a signal that arrived now is an echo.
+    fn is_echo(&mut self, now: Instant) -> bool {
+        let last = self.last.replace(now);
+        last.is_some_and(|last| now.since(last) < ECHO)
+    }
 }
 
 impl Signals {
@@ -69,6 +99,8 @@ impl Signals {
         Ok(Self {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
+            env: clock(),
+            echoes: Echoes::default(),
         })
     }
 
@@ -78,15 +110,28 @@ impl Signals {
     /// Never, on this system.
     #[cfg(not(unix))]
     pub fn listen() -> Result<Self, Error> {
-        Ok(Self {})
+        Ok(Self {
+            env: clock(),
+            echoes: Echoes::default(),
+        })
     }
 
-    /// Waits for the next signal.
+    /// Waits for the next signal. One within 100 ms of the last is taken as its echo, and waited
+    /// past.
     ///
     /// # Cancel safety
     /// Nothing is lost.
-    #[cfg(unix)]
     pub async fn next(&mut self) {
+        loop {
+            self.arrival().await;
+            if !self.echoes.is_echo(self.env.now()) {
+                return;
+            }
+        }
+    }
+
+    #[cfg(unix)]
+    async fn arrival(&mut self) {
         tokio::select! {
             biased;
             _ = self.terminate.recv() => {}
@@ -94,14 +139,34 @@ impl Signals {
         }
     }
 
-    /// Waits for the next ctrl-c.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost.
     #[cfg(not(unix))]
-    pub async fn next(&mut self) {
+    async fn arrival(&mut self) {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_right_after_another_is_its_echo() {
+        let began = Instant::ZERO;
+        let mut echoes = Echoes::default();
+        // Milliseconds since the first one; an echo of an echo is one, too.
+        let arrivals = [
+            (0, false),
+            (4, true),
+            (90, true),
+            (189, true),
+            (289, false),
+            (400, false),
+        ];
+        for (at, is_echo) in arrivals {
+            let now = began + Duration::from_millis(at);
+            assert_eq!(echoes.is_echo(now), is_echo, "at {at} ms");
         }
     }
 }

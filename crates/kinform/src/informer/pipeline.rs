@@ -47,6 +47,8 @@ use crate::snapshot::{Keeper, Restored};
 const BATCH: usize = 256;
 /// BOUND: batches that wake no task, between two turns of others: 2,048 deltas at most.
 const UNYIELDED: u32 = 8;
+/// The meaning of a 404 of a list or watch, which the server does not tell.
+const NOT_INSTALLED: &str = " (is its definition installed, and this version of it served?)";
 
 pub(super) struct Pipeline {
     core: Arc<Core>,
@@ -463,7 +465,9 @@ impl Pipeline {
         if let Some(event) = translate(event) {
             match &event {
                 ReportEvent::Failed(trouble) => {
-                    tracing::warn!(reason = %trouble.reason, retry_in = ?trouble.retry_in, "{trouble}");
+                    let is_missing = trouble.reason == "NotFound";
+                    let hint = if is_missing { NOT_INSTALLED } else { "" };
+                    tracing::warn!(reason = %trouble.reason, retry_in = ?trouble.retry_in, "{trouble}{hint}");
                 }
                 told => tracing::debug!(event = ?told, "reflector"),
             }
