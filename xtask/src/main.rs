@@ -21,6 +21,7 @@ mod fuzz;
 mod map;
 mod mutants;
 mod new;
+mod options;
 mod release;
 mod schedules;
 mod schema;
@@ -60,6 +61,8 @@ enum Task {
     Mutants(mutants::Arguments),
     /// Builds and tests the project that `kinform new` writes.
     New(new::Arguments),
+    /// Compares the options in docs/book/src/configuration.md with the code, or writes them.
+    Options(options::Arguments),
     /// Makes the pictures of the documents anew, by a browser.
     Pictures,
     /// Checks what a release needs and makes its files; publishes nothing.
@@ -99,6 +102,7 @@ fn main() -> ExitCode {
         Task::Map(arguments) => map::run(&arguments),
         Task::Mutants(arguments) => mutants::run(root, &arguments),
         Task::New(arguments) => new::run(root, &arguments),
+        Task::Options(arguments) => options::run(root, &arguments),
         Task::Pictures => browser::pictures(root),
         Task::Schedules(arguments) => schedules::run(root, &arguments),
         Task::Soak(arguments) => soak::run(root, &arguments),

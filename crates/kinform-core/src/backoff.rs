@@ -22,13 +22,13 @@ use crate::time::Instant;
 /// The shape of a backoff.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BackoffPolicy {
-    /// The first delay, before jitter. Default 0.8 s.
+    /// The first delay, before jitter. Default: 0.8 s.
     pub first: Duration,
-    /// Delays stop growing here, before jitter. Default 30 s.
+    /// Delays stop growing here, before jitter. Default: 30 s.
     pub cap: Duration,
-    /// A delay `d` becomes one in `[d, d * (1 + jitter_factor))`. Default 1.0.
+    /// A delay `d` becomes one in `[d, d * (1 + jitter_factor))`. Default: 1.0.
     pub jitter_factor: f64,
-    /// Health of this length forgets earlier failures. Default 2 min.
+    /// Health of this length forgets earlier failures. Default: 2 min.
     pub reset_after: Duration,
 }
 

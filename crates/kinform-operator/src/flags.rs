@@ -23,114 +23,118 @@ use crate::settings::{
     CertificateFiles, Fencing, LeaseSettings, MetricsAccess, Settings, ShardSettings,
 };
 
+/// The heading of these flags in a program's help. Each flag names it: a heading for all of them
+/// would be that of the program's own flags, too, which are declared after them.
+const HEADING: &str = "Operator";
+
 /// The flags of an operator, to be flattened into those of a program.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Operator")]
 #[non_exhaustive]
 pub struct Flags {
     /// Address of the metrics, as :8443; 0 turns them off.
-    #[arg(long, value_name = "ADDRESS", default_value = "0")]
+    #[arg(long, help_heading = HEADING, value_name = "ADDRESS", default_value = "0")]
     pub metrics_bind_address: String,
     /// Serves the metrics over HTTPS to callers who may read them; =false: over HTTP, to everybody.
-    #[arg(long, value_name = "BOOL", default_value = "true", num_args = 0..=1,
+    #[arg(long, help_heading = HEADING, value_name = "BOOL", default_value = "true", num_args = 0..=1,
           default_missing_value = "true", require_equals = true, action = ArgAction::Set,
           value_parser = BoolishValueParser::new())]
     pub metrics_secure: bool,
     /// Directory of the metrics' certificate; without it one is made at start.
-    #[arg(long, value_name = "DIRECTORY")]
+    #[arg(long, help_heading = HEADING, value_name = "DIRECTORY")]
     pub metrics_cert_path: Option<PathBuf>,
     /// File of the metrics' certificate in its directory.
-    #[arg(long, value_name = "FILE", default_value = "tls.crt")]
+    #[arg(long, help_heading = HEADING, value_name = "FILE", default_value = "tls.crt")]
     pub metrics_cert_name: String,
     /// File of the metrics' key in their directory.
-    #[arg(long, value_name = "FILE", default_value = "tls.key")]
+    #[arg(long, help_heading = HEADING, value_name = "FILE", default_value = "tls.key")]
     pub metrics_cert_key: String,
     /// Address of the webhooks.
-    #[arg(long, value_name = "ADDRESS", default_value = ":9443")]
+    #[arg(long, help_heading = HEADING, value_name = "ADDRESS", default_value = ":9443")]
     pub webhook_bind_address: String,
     /// Directory of the webhooks' certificate.
-    #[arg(long, value_name = "DIRECTORY")]
+    #[arg(long, help_heading = HEADING, value_name = "DIRECTORY")]
     pub webhook_cert_path: Option<PathBuf>,
     /// File of the webhooks' certificate in its directory.
-    #[arg(long, value_name = "FILE", default_value = "tls.crt")]
+    #[arg(long, help_heading = HEADING, value_name = "FILE", default_value = "tls.crt")]
     pub webhook_cert_name: String,
     /// File of the webhooks' key in its directory.
-    #[arg(long, value_name = "FILE", default_value = "tls.key")]
+    #[arg(long, help_heading = HEADING, value_name = "FILE", default_value = "tls.key")]
     pub webhook_cert_key: String,
     /// Address of the probes; 0 turns them off.
-    #[arg(long, value_name = "ADDRESS", default_value = ":8081")]
+    #[arg(long, help_heading = HEADING, value_name = "ADDRESS", default_value = ":8081")]
     pub health_probe_bind_address: String,
     /// Serves the inspector on this address of loopback, by default 127.0.0.1:8082: what the program
     /// does, as a page and as JSON, to callers who may read it. Reached with kubectl port-forward.
     #[cfg(feature = "inspect")]
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:8082",
+    #[arg(long, help_heading = HEADING, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:8082",
           require_equals = true)]
     pub inspect: Option<String>,
     /// Works only while this replica holds a lease, so that one of several works at a time.
-    #[arg(long, value_name = "BOOL", default_value = "false", num_args = 0..=1,
+    #[arg(long, help_heading = HEADING, value_name = "BOOL", default_value = "false", num_args = 0..=1,
           default_missing_value = "true", require_equals = true, action = ArgAction::Set,
           value_parser = BoolishValueParser::new())]
     pub leader_elect: bool,
     /// Time after its last renewal at which others take the lease, as 15s.
-    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = duration)]
+    #[arg(long, help_heading = HEADING, value_name = "DURATION", default_value = "15s", value_parser = duration)]
     pub leader_elect_lease_duration: Duration,
     /// Time in which the leader tries to renew the lease before it reports trouble.
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
+    #[arg(long, help_heading = HEADING, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     pub leader_elect_renew_deadline: Duration,
     /// Pause between two attempts to take or renew the lease.
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
+    #[arg(long, help_heading = HEADING, value_name = "DURATION", default_value = "2s", value_parser = duration)]
     pub leader_elect_retry_period: Duration,
     /// Stamps each write of the leader with its term, for an admission policy that refuses older
     /// terms.
-    #[arg(long, value_name = "BOOL", default_value = "false", num_args = 0..=1,
+    #[arg(long, help_heading = HEADING, value_name = "BOOL", default_value = "false", num_args = 0..=1,
           default_missing_value = "true", require_equals = true, action = ArgAction::Set,
           value_parser = BoolishValueParser::new())]
     pub leader_elect_hard_fence: bool,
     /// Name of the lease; the operator's by default.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, help_heading = HEADING, value_name = "NAME")]
     pub leader_elect_resource_name: Option<String>,
     /// Namespace of the lease; by default the pod's, and outside of a pod that of the kubeconfig's
     /// context.
-    #[arg(long, value_name = "NAMESPACE")]
+    #[arg(long, help_heading = HEADING, value_name = "NAMESPACE")]
     pub leader_elect_resource_namespace: Option<String>,
-    /// Divides the keys into this number of shards, which all replicas share: each works on its part.
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=16_384))]
+    /// Divides the keys into this number of shards, 1 to 16384, which all replicas share: each works on
+    /// its part.
+    #[arg(long, help_heading = HEADING, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=16_384))]
     pub shards: Option<u32>,
     /// The field by which keys are divided.
-    #[arg(long, value_name = "FIELD", default_value = "namespace")]
+    #[arg(long, help_heading = HEADING, value_name = "FIELD", default_value = "namespace")]
     pub shard_by: ShardBy,
     /// Namespace to work in; may be given several times. All of them by default.
-    #[arg(long, value_name = "NAMESPACE")]
+    #[arg(long, help_heading = HEADING, value_name = "NAMESPACE")]
     pub namespace: Vec<String>,
     /// Directory in which caches are kept, but for Secrets, so that the next start lists nothing. One
     /// process at a time may use it.
-    #[arg(long, value_name = "DIRECTORY")]
+    #[arg(long, help_heading = HEADING, value_name = "DIRECTORY")]
     pub cache_dir: Option<PathBuf>,
     /// Memory that all caches may take together, as 64Mi: above it they keep no decoded values, then
     /// compress their objects.
-    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    #[arg(long, help_heading = HEADING, value_name = "BYTES", value_parser = bytes)]
     pub memory_budget: Option<u64>,
     /// Requests a second to the API server, for caches and for the leader's work each; leases are
     /// apart. 0 is no limit.
-    #[arg(long, value_name = "NUMBER", default_value_t = 50)]
+    #[arg(long, help_heading = HEADING, value_name = "NUMBER", default_value_t = 50)]
     pub kube_api_qps: u32,
     /// Requests at once before the limit holds.
-    #[arg(long, value_name = "NUMBER", default_value_t = 100)]
+    #[arg(long, help_heading = HEADING, value_name = "NUMBER", default_value_t = 100)]
     pub kube_api_burst: u32,
     /// Time that running reconciles have to end after a signal.
-    #[arg(long, value_name = "DURATION", default_value = "25s", value_parser = duration)]
+    #[arg(long, help_heading = HEADING, value_name = "DURATION", default_value = "25s", value_parser = duration)]
     pub graceful_shutdown_timeout: Duration,
     /// kubeconfig; by default $KUBECONFIG, ~/.kube/config or the pod's service account.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = HEADING, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, help_heading = HEADING, value_name = "NAME")]
     pub context: Option<String>,
     /// Messages to log, as info or kinform=debug,info.
-    #[arg(long, value_name = "FILTER", default_value = "info", env = "RUST_LOG")]
+    #[arg(long, help_heading = HEADING, value_name = "FILTER", default_value = "info", env = "RUST_LOG")]
     pub log_level: String,
     /// Form of the log.
-    #[arg(long, value_name = "FORM", default_value = "text")]
+    #[arg(long, help_heading = HEADING, value_name = "FORM", default_value = "text")]
     pub log_format: LogFormat,
 }
 
@@ -281,6 +285,31 @@ mod tests {
             format!("{by_flags:?}"),
             format!("{:?}", Settings::default())
         );
+    }
+
+    #[test]
+    fn flags_of_the_program_stand_under_its_own_heading_wherever_they_are_declared() {
+        #[derive(Debug, Parser)]
+        struct Between {
+            /// Declared before.
+            #[arg(long)]
+            before: bool,
+            #[command(flatten)]
+            operator: Flags,
+            /// Declared after.
+            #[arg(long)]
+            after: bool,
+        }
+        let help = <Between as clap::CommandFactory>::command()
+            .render_long_help()
+            .to_string();
+        let (own, operators) = help.split_once("\nOperator:\n").unwrap();
+        for flag in ["--before", "--after", "--help"] {
+            assert!(own.contains(flag) && !operators.contains(flag), "{help}");
+        }
+        for flag in ["--metrics-bind-address", "--log-format"] {
+            assert!(operators.contains(flag) && !own.contains(flag), "{help}");
+        }
     }
 
     // The flags that kubebuilder's manifests pass.

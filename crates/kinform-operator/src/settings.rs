@@ -31,24 +31,26 @@ const RATE: (u32, u32) = (50, 100);
 #[non_exhaustive]
 pub struct Settings {
     /// The address of the metrics, as `:8443` or `127.0.0.1:8080`; `None` if there are none.
+    /// Default: `None`.
     pub metrics_address: Option<String>,
-    /// The protection of the metrics.
+    /// The protection of the metrics. Default: `Reviewed`.
     pub metrics_access: MetricsAccess,
     /// The certificate of the metrics; made at start if it is `None`.
     pub metrics_certificate: Option<CertificateFiles>,
-    /// The address of the probes; `None` if there are none.
+    /// The address of the probes; `None` if there are none. Default: `:8081`.
     pub probe_address: Option<String>,
-    /// The address of the inspector, on loopback; `None` if there is none.
+    /// The address of the inspector, on loopback; `None` if there is none. Default: `None`.
     #[cfg(feature = "inspect")]
     pub inspect_address: Option<String>,
-    /// The address of the webhooks.
+    /// The address of the webhooks. Default: `:9443`.
     pub webhook_address: String,
     /// The certificate of the webhooks, if it is in files.
     pub webhook_certificate: Option<CertificateFiles>,
     /// The time from the moment at which `/readyz` fails to the end of the webhooks: endpoints lead
-    /// here until then.
+    /// here until then. Default: 10 s.
     pub webhook_drain: Duration,
-    /// The lease that this replica stands for; `None` if it always leads.
+    /// The lease that this replica stands for; `None` if it always leads. Default:
+    /// `None`.
     pub leader_election: Option<LeaseSettings>,
     /// The division of the work of sharded controllers among replicas; `None` if there is none.
     pub sharding: Option<ShardSettings>,
@@ -60,9 +62,9 @@ pub struct Settings {
     /// bodies; `None` if there is no bound.
     pub memory_budget: Option<u64>,
     /// Requests a second, and their burst; zero is no limit. With leader election the caches and the
-    /// leader's work have a client each, and each has this limit.
+    /// leader's work have a client each, and each has this limit. Default: 50, 100.
     pub request_rate: (u32, u32),
-    /// The time that running reconciles have to end.
+    /// The time that running reconciles have to end. Default: 25 s.
     pub grace_period: Duration,
     /// The kubeconfig and what replaces parts of it.
     pub connection: ConfigOverrides,
@@ -97,9 +99,9 @@ pub struct LeaseSettings {
     pub namespace: Option<String>,
     /// The timings.
     pub options: LeaseOptions,
-    /// The consequence of a lost term.
+    /// The consequence of a lost term. Default: the replica stands again.
     pub on_loss: OnLoss,
-    /// The safeguards of the leader's writes.
+    /// The safeguards of the leader's writes. Default: the guard of the client.
     pub fencing: Fencing,
     /// The candidate that stands for this replica where the control plane chooses the leader; `None`
     /// if replicas take the lease themselves. See

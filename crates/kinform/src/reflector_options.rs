@@ -123,7 +123,7 @@ impl ReflectorOptions {
         self
     }
 
-    /// Delays after failures.
+    /// Delays after failures. Default: from 0.8 s to 30 s, before jitter.
     pub fn with_backoff(mut self, backoff: BackoffPolicy) -> Self {
         self.0.backoff = backoff;
         self

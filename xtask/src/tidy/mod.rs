@@ -1,7 +1,7 @@
 //! `cargo xtask tidy`: checks the habits that a reader relies on over the repository's text.
 //!
 //! ```text
-//! files ──▶ layers │ circles │ style │ function │ words │ prose │ drift │ exports │ contract │ faults │ reference ──▶ findings
+//! files ──▶ layers │ circles │ style │ function │ words │ prose │ drift │ exports │ contract │ faults │ reference │ figures ──▶ findings
 //!               ──exceptions, ceilings (tidy.toml)──▶ report
 //! ```
 //!
@@ -16,6 +16,7 @@ pub(crate) mod contract;
 mod drift;
 mod exceptions;
 mod exports;
+mod figures;
 mod finding;
 mod function;
 mod layers;
@@ -32,6 +33,7 @@ use clap::Args;
 
 use crate::faults;
 use crate::map::{self, Map};
+use crate::options;
 use crate::text::file::{File, area, crate_folder, read, root};
 use crate::text::settings;
 use crate::text::source::Source;
@@ -158,12 +160,7 @@ fn check(files: &[File]) -> Result<Report, String> {
         if file.path == faults::PAGE {
             findings.extend(check_faults(file, files));
         }
-        if file.path == reference::ERRORS {
-            findings.extend(reference::check_errors(file, &sources));
-        }
-        if file.path == reference::METRICS || file.path == reference::DASHBOARD {
-            findings.extend(reference::check_metrics(file, &sources));
-        }
+        findings.extend(check_references(file, files, &sources));
         if file.path == drift::ARCHITECTURE {
             counted.extend(drift::check_architecture(file, &paths, &maps));
         }
@@ -194,6 +191,27 @@ fn check(files: &[File]) -> Result<Report, String> {
         counts,
         ceilings,
     })
+}
+
+/// Compares pages of reference with the code, and looks for figures without a command.
+fn check_references(file: &File, files: &[File], sources: &[Source<'_>]) -> Vec<Finding> {
+    let mut findings = figures::check(file);
+    if file.path == options::PAGE {
+        let wrong = options::check(file, files);
+        findings.extend(wrong.map(|message| Finding {
+            path: file.path.clone(),
+            line: 1,
+            rule: "reference",
+            message,
+        }));
+    }
+    if file.path == reference::ERRORS {
+        findings.extend(reference::check_errors(file, sources));
+    }
+    if file.path == reference::METRICS || file.path == reference::DASHBOARD {
+        findings.extend(reference::check_metrics(file, sources));
+    }
+    findings
 }
 
 /// Compares the page of faults with the tests.

@@ -12,7 +12,8 @@
 //! * `demo.rs`: the demo and its tour;
 //! * `serve.rs`, `reading.rs` (`watch`, `get`, `measure`), `looking.rs` (`wait`, `story`, `tree`,
 //!   `diff`), `recording.rs` (`record`, `replay`), `inspecting.rs` (`top`, `why`), `checking.rs`
-//!   (`doctor`, `rbac`, `version`, `completion`), `creating.rs` (`new`).
+//!   (`doctor`, `rbac`, `version`, `completion`), `creating.rs` (`new`);
+//! * `reference.rs`: the pages of the book that are made of all of them (tests).
 //!
 //! Upstream counterpart: flag names follow kubectl and client-go's clientcmd overrides.
 
@@ -24,6 +25,8 @@ pub(crate) mod inspecting;
 pub(crate) mod looking;
 pub(crate) mod reading;
 pub(crate) mod recording;
+#[cfg(test)]
+mod reference;
 pub(crate) mod serve;
 mod values;
 

@@ -76,6 +76,16 @@ impl Asked {
         }
     }
 
+    /// The right to list that a streaming list needs besides its watch: a server without streaming
+    /// lists, or a proxy that holds one back, makes a client list in pages.
+    pub(super) fn fallback(&self, query: &str) -> Option<Self> {
+        let streams = is_true(query, "sendInitialEvents") && self.verb == "watch";
+        streams.then(|| Self {
+            verb: "list".to_owned(),
+            target: self.target.clone(),
+        })
+    }
+
     fn of_path(method: &Method, path: &str, query: &str) -> Self {
         let decode = |part| percent_decode_str(part).decode_utf8_lossy().into_owned();
         let parts: Vec<String> = path.trim_matches('/').split('/').map(decode).collect();
@@ -152,7 +162,7 @@ fn verb(method: &Method, is_collection: bool, query: &str) -> &'static str {
         Method::DELETE if is_collection => "deletecollection",
         Method::DELETE => "delete",
         _ if !is_collection => "get",
-        _ if watches(query) => "watch",
+        _ if is_true(query, "watch") => "watch",
         _ => "list",
     }
 }
@@ -169,8 +179,8 @@ fn of_query(query: &str, key: &str) -> Option<String> {
     Some(percent_decode_str(value).decode_utf8_lossy().into_owned())
 }
 
-fn watches(query: &str) -> bool {
-    let value = of_query(query, "watch");
+fn is_true(query: &str, key: &str) -> bool {
+    let value = of_query(query, key);
     matches!(
         value.as_deref(),
         Some("1" | "true" | "t" | "T" | "TRUE" | "True")
@@ -346,6 +356,19 @@ mod tests {
                 "impersonate authentication.k8s.io:userextras/scopes::x"
             ]
         );
+    }
+
+    #[test]
+    fn a_streaming_list_needs_the_right_to_list_too() {
+        let fallback = |query: &str| {
+            let asked = Asked::read(&Method::GET, "/api/v1/pods", query, &HeaderMap::new());
+            asked[0].fallback(query).as_ref().map(shown)
+        };
+        let streams = "watch=true&sendInitialEvents=true&fieldSelector=metadata.name%3Db";
+        assert_eq!(fallback(streams).as_deref(), Some("list :pods::b"));
+        assert_eq!(fallback("watch=true"), None);
+        assert_eq!(fallback("watch=true&sendInitialEvents=false"), None);
+        assert_eq!(fallback("sendInitialEvents=true"), None);
     }
 
     #[test]

@@ -1,12 +1,13 @@
-//! `kinform rbac -- COMMAND`: runs a command and prints the least role that it needs.
+//! `kinform rbac -- COMMAND`: runs a command and prints the least roles that it needs.
 //!
 //! ```text
 //! kubeconfig of the user → Proxy ◀── COMMAND (KUBECONFIG of its own)
 //!                            └─▶ rights → Role | ClusterRole on stdout; the command's exit code
 //! ```
 //!
-//! stdout is the role alone: the command's own output goes to stderr. Rights that every user has, as
-//! discovery, need no rule; rights that the user lacks are named on stderr.
+//! stdout is the role alone, or two roles if leases have one of their own: the command's own output
+//! goes to stderr. Rights that every user has, as discovery, need no rule; rights that the user lacks
+//! are named on stderr.
 //!
 //! * `asked.rs`: the right that a request needs, pure; `role.rs`: rights to a role, pure; `proxy.rs`:
 //!   requests that are passed on.
@@ -23,6 +24,7 @@ use kinform::source::{ClientOptions, client_for};
 use kinform_apiserver::write_yaml;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
 use self::asked::{Asked, Target};
@@ -83,7 +85,7 @@ async fn connect(args: &RbacArgs) -> Result<(Clients, String), Failure> {
 
 /// A kubeconfig that leads to the proxy. It has no credentials: the proxy has them.
 fn config(url: &str, namespace: &str) -> String {
-    let config = serde_json::json!({
+    let config = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "recorded",
         "clusters": [{"name": "recorded", "cluster": {"server": url}}],
         "users": [{"name": "recorded", "user": {}}],
@@ -143,16 +145,7 @@ fn print(args: &RbacArgs, rights: &Rights) -> Result<(), Failure> {
         false => Names::Any,
     };
     let name = args.role.clone().unwrap_or_else(|| role_name(args));
-    let role = role::role(&name, &rights.used, names);
-    let mut out = Out::stdout();
-    match args.output {
-        DocumentOutput::Yaml => out.text(&write_yaml(&role))?,
-        DocumentOutput::Json => {
-            let text = serde_json::to_string_pretty(&role).map_err(std::io::Error::from)?;
-            out.text(&(escaped_json(&text) + "\n"))?;
-        }
-    }
-    out.flush()?;
+    print_roles(role::roles(&name, &rights.used, names), args.output)?;
     if rights.used.is_empty() {
         crate::progress!("the command used no right that needs a rule; does it read KUBECONFIG?");
     }
@@ -166,6 +159,27 @@ fn print(args: &RbacArgs, rights: &Rights) -> Result<(), Failure> {
     if more > 0 {
         crate::progress!("and {more} more refused rights");
     }
+    Ok(())
+}
+
+/// Prints the roles: several as YAML documents, or as a List.
+fn print_roles(roles: Vec<Value>, output: DocumentOutput) -> Result<(), Failure> {
+    let mut out = Out::stdout();
+    match output {
+        DocumentOutput::Yaml => {
+            let documents: Vec<String> = roles.iter().map(write_yaml).collect();
+            out.text(&documents.join("---\n"))?;
+        }
+        DocumentOutput::Json => {
+            let whole = match <[Value; 1]>::try_from(roles) {
+                Ok([role]) => role,
+                Err(roles) => json!({"apiVersion": "v1", "kind": "List", "items": roles}),
+            };
+            let text = serde_json::to_string_pretty(&whole).map_err(std::io::Error::from)?;
+            out.text(&(escaped_json(&text) + "\n"))?;
+        }
+    }
+    out.flush()?;
     Ok(())
 }
 

@@ -153,13 +153,13 @@ impl Shared {
         match self.pass_on(request, uri).await {
             Err(error) => plain(StatusCode::BAD_GATEWAY, &error.to_string()),
             Ok(response) => {
-                self.record(asked, response.status());
+                self.record(asked, &query, response.status());
                 response
             }
         }
     }
 
-    fn record(&self, asked: Vec<Asked>, status: StatusCode) {
+    fn record(&self, asked: Vec<Asked>, query: &str, status: StatusCode) {
         let mut rights = self.rights();
         for asked in asked {
             if rights.used.len() + rights.refused.len() >= MAX_RIGHTS {
@@ -174,6 +174,7 @@ impl Shared {
                     if status == StatusCode::CREATED {
                         rights.used.extend(asked.creation());
                     }
+                    rights.used.extend(asked.fallback(query));
                     rights.used.insert(asked);
                 }
             }

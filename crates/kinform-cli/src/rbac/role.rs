@@ -2,9 +2,11 @@
 //!
 //! ```text
 //! {Asked} ──▶ rules, one for each group and set of verbs ──▶ Role (one namespace) | ClusterRole
+//!     └─ leases of one namespace, where others are elsewhere ──▶ a Role of their own
 //! ```
 //!
-//! Pure. A rule has no right that was not asked for: resources share a rule only if their group, verbs
+//! Pure. Leases are apart because an election is in the namespace of its program: a ClusterRole with
+//! them could take every lease of the cluster, those of nodes and of other programs too. A rule has no right that was not asked for: resources share a rule only if their group, verbs
 //! and names are the same.
 //!
 //! Upstream counterpart: none; the rules are those of `rbac.authorization.k8s.io/v1`.
@@ -27,8 +29,33 @@ pub(super) enum Names {
 /// A set of texts in order.
 type Set = BTreeSet<String>;
 
-/// The role, named `name`.
-pub(super) fn role(name: &str, asked: &BTreeSet<Asked>, names: Names) -> Value {
+/// The roles, each named `name`: one, or two if leases have a namespace of their own.
+pub(super) fn roles(name: &str, asked: &BTreeSet<Asked>, names: Names) -> Vec<Value> {
+    let (leases, others): (BTreeSet<Asked>, BTreeSet<Asked>) =
+        asked.iter().cloned().partition(is_lease);
+    match only_namespace(asked).is_none() && only_namespace(&leases).is_some() {
+        true => vec![role(name, &others, names), role(name, &leases, names)],
+        false => vec![role(name, asked, names)],
+    }
+}
+
+/// Returns whether the right is one on leases of a namespace, or on candidates for them.
+fn is_lease(asked: &Asked) -> bool {
+    match &asked.target {
+        Target::Path(_) => false,
+        Target::Resource {
+            namespace,
+            group,
+            resource,
+            ..
+        } => {
+            let is_of_election = ["leases", "leasecandidates"].contains(&resource.as_str());
+            !namespace.is_empty() && group == "coordination.k8s.io" && is_of_election
+        }
+    }
+}
+
+fn role(name: &str, asked: &BTreeSet<Asked>, names: Names) -> Value {
     let namespace = only_namespace(asked);
     let mut metadata = json!({"name": name});
     if let Some(namespace) = namespace {
@@ -154,6 +181,38 @@ mod tests {
                 "{rights:?}"
             );
         }
+    }
+
+    #[test]
+    fn leases_of_one_namespace_have_a_role_of_their_own() {
+        let of = |rights: &[(&str, &str, &str, &str, &str)]| {
+            let roles = roles("it", &asked(rights), Names::Any);
+            let shown = roles.iter().map(|role| {
+                let (kind, namespace) = (&role["kind"], &role["metadata"]["namespace"]);
+                let rules = role["rules"].as_array().unwrap().len();
+                format!(
+                    "{} {} {rules}",
+                    kind.as_str().unwrap(),
+                    namespace.as_str().unwrap_or("-")
+                )
+            });
+            shown.collect::<Vec<_>>().join(", ")
+        };
+        let lease =
+            |verb, namespace, name| (verb, "coordination.k8s.io", "leases", namespace, name);
+        let pods = ("list", "", "pods", "", "");
+        let (get, update) = (lease("get", "ops", "a"), lease("update", "ops", "a"));
+        assert_eq!(of(&[pods, get, update]), "ClusterRole - 1, Role ops 1");
+        let in_shop = ("list", "", "pods", "shop", "");
+        assert_eq!(of(&[in_shop, get]), "Role shop 1, Role ops 1");
+        let in_ops = ("list", "", "pods", "ops", "");
+        assert_eq!(of(&[in_ops, get]), "Role ops 2");
+        assert_eq!(of(&[get, update]), "Role ops 1");
+        // Leases of many namespaces are objects as others.
+        let many = lease("get", "kube-node-lease", "n");
+        assert_eq!(of(&[pods, get, many]), "ClusterRole - 2");
+        let all = lease("list", "", "");
+        assert_eq!(of(&[all, get]), "ClusterRole - 1, Role ops 1");
     }
 
     #[test]

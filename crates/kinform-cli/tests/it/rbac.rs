@@ -46,10 +46,17 @@ async fn is_enough(role: &Value, command: &[&str]) -> bool {
     code == 0
 }
 
-/// The role without one verb of one rule, each.
-fn without_a_verb(role: &Value) -> Vec<Value> {
+/// The role without one verb of one rule, each. The two verbs of a streaming list go together: the
+/// command falls back to a list if it may not watch, and does not list if it may.
+fn without_a_verb(role: &Value, is_streaming: bool) -> Vec<Value> {
     let mut roles = Vec::new();
     for (place, rule) in role["rules"].as_array().unwrap().iter().enumerate() {
+        if is_streaming && rule["verbs"] == json!(["list", "watch"]) {
+            let mut less = role.clone();
+            less["rules"].as_array_mut().unwrap().remove(place);
+            roles.push(less);
+            continue;
+        }
         for verb in 0..rule["verbs"].as_array().unwrap().len() {
             let mut less = role.clone();
             less["rules"][place]["verbs"]
@@ -70,28 +77,73 @@ fn without_a_verb(role: &Value) -> Vec<Value> {
 async fn the_role_is_enough_and_no_verb_is_too_many() {
     let (_server, kubeconfig) = served().await;
     // Of types that have objects: an informer confirms by a list that there are none.
-    for (command, kind, rules) in [
-        (&["get", "cm", "a", "-o", "name"][..], "Role", 1),
-        (&["get", "cm"], "Role", 1),
-        (&["get", "cm", "-A"], "ClusterRole", 1),
-        (&["get", "cm,clusterroles"], "ClusterRole", 2),
-        (&["wait", "cm/a", "--for=create"], "Role", 1),
-        (&["watch", "ns", "--for", "1s"], "ClusterRole", 1),
-        (&["doctor", "cm"], "Role", 1),
-        (&["version"], "ClusterRole", 0),
+    for (command, kind, verbs) in [
+        (&["get", "cm", "a", "-o", "name"][..], "Role", &["get"][..]),
+        (&["get", "cm"], "Role", &["list", "watch"]),
+        (&["get", "cm", "-A"], "ClusterRole", &["list", "watch"]),
+        (
+            &["get", "cm,clusterroles"],
+            "ClusterRole",
+            &["list", "watch", "list", "watch"],
+        ),
+        (
+            &["wait", "cm/a", "--for=create"],
+            "Role",
+            &["list", "watch"],
+        ),
+        (
+            &["watch", "ns", "--for", "1s"],
+            "ClusterRole",
+            &["list", "watch"],
+        ),
+        (&["doctor", "cm"], "Role", &["list", "watch"]),
+        (&["version"], "ClusterRole", &[]),
     ] {
         let (code, role, stderr) = role(&kubeconfig, &[], command).await;
         assert_eq!(code, 0, "{command:?} {stderr}");
         assert_eq!(role["kind"], kind, "{role}");
-        assert_eq!(role["rules"].as_array().unwrap().len(), rules, "{role}");
+        let rules = role["rules"].as_array().unwrap().iter();
+        let found: Vec<_> = rules
+            .flat_map(|rule| rule["verbs"].as_array().unwrap())
+            .collect();
+        assert_eq!(found, verbs, "{command:?} {role}");
         assert!(is_enough(&role, command).await, "{command:?} {role}");
-        for less in without_a_verb(&role) {
+        for less in without_a_verb(&role, command[0] != "doctor") {
             assert!(
                 !is_enough(&less, command).await,
                 "{command:?} needs no more than {less}"
             );
         }
     }
+}
+
+#[tokio::test]
+async fn leases_of_a_namespace_are_a_role_beside_a_cluster_role() {
+    let (_server, kubeconfig) = served().await;
+    let binary = env!("CARGO_BIN_EXE_kinform");
+    let script = format!("{binary} get cm -A && {binary} get leases -n default");
+    let run = async |output: &str| {
+        let words = [
+            "rbac", "--role", "both", "-o", output, "--", "sh", "-c", &script,
+        ];
+        outcome(kinform(Some(&kubeconfig.path()), &words)).await.1
+    };
+    let list: Value = serde_json::from_str(&run("json").await).unwrap();
+    let rule = |group: &str, resource: &str| json!([{"apiGroups": [group], "resources": [resource], "verbs": ["list", "watch"]}]);
+    let version = "rbac.authorization.k8s.io/v1";
+    let cluster = json!({"apiVersion": version, "kind": "ClusterRole",
+        "metadata": {"name": "both"}, "rules": rule("", "configmaps")});
+    let of_leases = json!({"apiVersion": version, "kind": "Role",
+        "metadata": {"name": "both", "namespace": "default"},
+        "rules": rule("coordination.k8s.io", "leases")});
+    let expected = json!({"apiVersion": "v1", "kind": "List", "items": [cluster, of_leases]});
+    assert_eq!(list, expected);
+    let yaml = run("yaml").await;
+    let documents: Vec<Value> = yaml
+        .split("---\n")
+        .map(|document| serde_saphyr::from_str(document).unwrap())
+        .collect();
+    assert_eq!(json!(documents), list["items"]);
 }
 
 #[tokio::test]

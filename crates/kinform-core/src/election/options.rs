@@ -35,26 +35,26 @@ pub enum OnStop {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseOptions {
     /// The time for which others leave a lease alone after its last renewal. Whole seconds.
-    /// Default 15 s.
+    /// Default: 15 s.
     ///
     /// Upstream: `LeaseDuration`.
     pub lease_duration: Duration,
     /// The time that a leader has at least for retries after a renewal failed. A term lasts longer
-    /// where the lease leaves room. Default 10 s.
+    /// where the lease leaves room. Default: 10 s.
     ///
     /// Upstream: `RenewDeadline`, after which a leader gives up.
     pub renew_deadline: Duration,
     /// The time from one renewal to the next, and from a failed attempt to the next. Candidates
-    /// stretch it by a random factor from 1 to 2.2. Default 2 s.
+    /// stretch it by a random factor from 1 to 2.2. Default: 2 s.
     ///
     /// Upstream: `RetryPeriod`, `JitterFactor`.
     pub retry_period: Duration,
-    /// The limit of one request on the lease, and of each request that a term covers. Default 2 s.
+    /// The limit of one request on the lease, and of each request that a term covers. Default: 2 s.
     ///
     /// Upstream: the timeout of the client, by default half of the renew deadline.
     pub request_timeout: Duration,
     /// The reserve for clocks of different rates: a sixteenth of the lease covers 3 % in either
-    /// direction. Default 1 s.
+    /// direction. Default: 1 s.
     pub margin: Duration,
     /// The behaviour at an orderly stop. Default: release.
     ///
@@ -91,7 +91,7 @@ impl LeaseOptions {
     }
 
     /// Returns the length of a term without a renewal, counted from a send time: the lease duration
-    /// less request timeout and margin. Default 12 s.
+    /// less request timeout and margin. Default: 12 s.
     #[must_use]
     pub fn term_length(&self) -> Duration {
         if mutant!("L2") {

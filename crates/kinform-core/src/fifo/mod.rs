@@ -50,9 +50,9 @@ pub enum FifoPolicy {
 /// The limits of a queue of deltas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FifoLimits {
-    /// Deltas, in a coalescing queue objects; at least one. 4,096 by default.
+    /// Deltas, in a coalescing queue objects; at least one. Default: 4,096.
     pub deltas: usize,
-    /// Bytes of their objects; one larger than that still passes. 64 MiB by default.
+    /// Bytes of their objects; one larger than that still passes. Default: 64 MiB.
     pub bytes: usize,
 }
 

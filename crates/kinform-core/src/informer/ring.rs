@@ -36,11 +36,11 @@ const CHANGE_BYTES: usize = 1024;
 /// The limits of a ring's content, which is what some handler has not received yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RingLimits {
-    /// Batches; rounded up to a power of two. 4,096 by default.
+    /// Batches; rounded up to a power of two. Default: 4,096.
     pub batches: usize,
-    /// Changes over all batches. 16,384 by default.
+    /// Changes over all batches. Default: 16,384.
     pub changes: usize,
-    /// Bytes that nothing but the ring may keep alive. 32 MiB by default.
+    /// Bytes that nothing but the ring may keep alive. Default: 32 MiB.
     pub bytes: usize,
 }
 

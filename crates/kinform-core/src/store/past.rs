@@ -37,11 +37,11 @@ const PIECE: usize = 1024;
 /// The limits of the states that are kept. The present state does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PastLimits {
-    /// Roots. 1,024 by default.
+    /// States, which are roots. Default: 1,024.
     pub roots: usize,
-    /// Bytes that nothing but the past may keep alive, estimated. 32 MiB by default.
+    /// Bytes that nothing but the past may keep alive, estimated. Default: 32 MiB.
     pub bytes: usize,
-    /// Time since a state was replaced. 10 minutes by default.
+    /// Time since a state was replaced. Default: 10 min.
     pub age: Duration,
 }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
 mod certificate;
+mod configuration;
 mod failover;
 mod inspect;
 mod leader;

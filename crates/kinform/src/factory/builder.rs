@@ -85,13 +85,14 @@ impl FactoryBuilder {
         self
     }
 
-    /// Sets the compression of replies; not for a program's own sources.
+    /// Sets the compression of replies; not for a program's own sources. Default: none.
     pub fn compression(mut self, compression: Compression) -> Self {
         self.compression = compression;
         self
     }
 
-    /// Sets the encodings of replies; not for a program's own sources.
+    /// Sets the encodings of replies; not for a program's own sources. Default: protobuf of built-in
+    /// kinds and of metadata, else JSON.
     pub fn wire(mut self, wire: Wire) -> Self {
         self.wire = wire;
         self
@@ -113,7 +114,7 @@ impl FactoryBuilder {
         self
     }
 
-    /// Sets the order in which deltas are applied.
+    /// Sets the order in which deltas are applied. Default: as they came.
     pub fn fifo(mut self, policy: FifoPolicy) -> Self {
         self.options.fifo = policy;
         self

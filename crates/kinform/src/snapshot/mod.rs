@@ -73,7 +73,7 @@ impl DiskCache {
     }
 
     /// Sets the period of snapshots; each costs some processor time for all objects of the cache.
-    /// Default: 5 minutes. Less than a second counts as a second.
+    /// Default: 5 min. Less than a second counts as a second.
     pub fn period(mut self, period: Duration) -> Self {
         self.period = period.max(Duration::from_secs(1));
         self

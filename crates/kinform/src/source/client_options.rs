@@ -62,15 +62,15 @@ impl ClientOptions {
         }
     }
 
-    /// Time for a TCP connection to come about; 10 s if not set. The connection with its proxy and TLS
-    /// has twice that.
+    /// Time for a TCP connection to come about. Default: 10 s. The connection with its proxy and TLS has
+    /// twice that.
     #[must_use]
     pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// Time from a request to the head of its reply; without a limit if not set, or if it is zero.
+    /// Time from a request to the head of its reply; zero is no limit. Default: no limit.
     ///
     /// The body, which a watch sends for minutes, may take longer. kubectl's `--request-timeout`
     /// ends watches, too.
@@ -88,8 +88,8 @@ impl ClientOptions {
         self
     }
 
-    /// Requests that the client sends in a second, after a burst of them at once; 50 and 100 if not
-    /// set, and no limit if `per_second` is zero.
+    /// Requests that the client sends in a second, after a burst of them at once; there is no limit if
+    /// `per_second` is zero. Default: 50, 100.
     ///
     /// Requests beyond wait for their turn. Watches and streaming lists are outside of the limit.
     /// The limit is shared by all clones of a client, and so by all its informers.
@@ -102,7 +102,7 @@ impl ClientOptions {
         self
     }
 
-    /// A dead peer is noticed within about this time; 30 s if not set.
+    /// A dead peer is noticed within about this time. Default: 30 s.
     #[must_use]
     pub fn with_dead_peer_after(mut self, time: Duration) -> Self {
         self.user_timeout = time * 14 / 15;
