@@ -170,8 +170,8 @@ impl<C> Ctx<C> {
     }
 
     /// Brings the object with the name of `object` into the state that `change` makes of it, owned
-    /// by the object of the key: creates it from `object` if there is none, patches what differs
-    /// otherwise. It is read from the server.
+    /// by the object of the key: creates what `change` makes of `object` if there is none, patches
+    /// what differs otherwise. It is read from the server.
     ///
     /// # Errors
     /// As [`create_or_update`](crate::create_or_update) and [`owner`](Self::owner); and another
