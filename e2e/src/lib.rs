@@ -23,6 +23,7 @@ pub mod peers;
 pub mod process;
 pub mod program;
 pub mod servers;
+pub mod sharing;
 pub mod watched;
 
 use std::io;
@@ -68,6 +69,20 @@ pub struct Oracle {
     // Removes the directory at the end.
     _home: tempfile::TempDir,
 }
+
+/// The files of a server that another one over the same etcd begins with.
+const SHARED: [&str; 10] = [
+    "sa.key",
+    "sa.pub",
+    "ca.key",
+    "ca.crt",
+    "server.key",
+    "server.crt",
+    "client.key",
+    "client.crt",
+    "etcd.pid",
+    "etcd.log",
+];
 
 /// BOUND: the attempts to start a server that does not come up.
 const MOST_STARTS: usize = 3;
@@ -142,6 +157,32 @@ impl Oracle {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, ports.server));
         oracle.proxy = Some(Proxy::start(address).await?);
         Ok(oracle)
+    }
+
+    /// Starts one more API server over the etcd of this one, with its certificates and other flags.
+    /// It must end first.
+    ///
+    /// # Errors
+    /// It does not come up.
+    pub async fn beside(&self, flags: &'static str) -> Result<Self, StageError> {
+        let home = tempfile::tempdir()?;
+        let (directory, mut ports) = (home.path().to_owned(), Ports::free()?);
+        ports.etcd = self.ports.etcd;
+        for name in SHARED {
+            std::fs::copy(self.directory.join(name), directory.join(name))?;
+        }
+        up(&directory, ports, flags)?;
+        // Else its end would be that of etcd.
+        std::fs::remove_file(directory.join("etcd.pid"))?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, ports.server));
+        Ok(Self {
+            config: config(&directory).await?,
+            proxy: Some(Proxy::start(address).await?),
+            directory,
+            ports,
+            flags,
+            _home: home,
+        })
     }
 
     /// The file by which other programs reach it, around the proxy.
