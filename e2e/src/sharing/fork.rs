@@ -27,6 +27,8 @@ const TURN: u64 = 3;
 pub struct Fork {
     address: SocketAddr,
     turns: Arc<AtomicUsize>,
+    /// Connections to each server.
+    served: Arc<[AtomicUsize; 2]>,
     _tasks: JoinSet<()>,
 }
 
@@ -39,13 +41,16 @@ impl Fork {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let turns = Arc::<AtomicUsize>::default();
+        let served = Arc::<[AtomicUsize; 2]>::default();
         let (cut, cuts) = watch::channel(());
         let mut tasks = JoinSet::new();
-        tasks.spawn(accept(listener, servers, Arc::clone(&turns), cuts));
+        let (now, count) = (Arc::clone(&turns), Arc::clone(&served));
+        tasks.spawn(accept(listener, servers, (now, count), cuts));
         tasks.spawn(turn(Dice::new(seed ^ 0xf0), Arc::clone(&turns), cut));
         Ok(Self {
             address,
             turns,
+            served,
             _tasks: tasks,
         })
     }
@@ -59,19 +64,26 @@ impl Fork {
     pub fn turns(&self) -> usize {
         self.turns.load(Ordering::Relaxed)
     }
+
+    /// The connections that each server has had.
+    pub fn served(&self) -> [usize; 2] {
+        [0, 1].map(|server| self.served[server].load(Ordering::Relaxed))
+    }
 }
 
 async fn accept(
     listener: TcpListener,
     servers: [SocketAddr; 2],
-    turns: Arc<AtomicUsize>,
+    (turns, served): (Arc<AtomicUsize>, Arc<[AtomicUsize; 2]>),
     cuts: watch::Receiver<()>,
 ) {
     // BOUND: the connections of a few replicas.
     let mut connections = JoinSet::new();
     while let Ok((mut client, _)) = listener.accept().await {
         while connections.try_join_next().is_some() {}
-        let server = servers[turns.load(Ordering::Relaxed) % 2];
+        let turn = turns.load(Ordering::Relaxed) % 2;
+        let server = servers[turn];
+        served[turn].fetch_add(1, Ordering::Relaxed);
         let mut cuts = cuts.clone();
         cuts.mark_unchanged();
         connections.spawn(async move {

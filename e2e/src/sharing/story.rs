@@ -341,7 +341,13 @@ impl Story<'_> {
                 .push(format!("{count} writes were no owner's"));
             told.failures.extend(verdict.told);
         }
-        told.turns = self.plan.fork.map_or(0, Fork::turns);
+        if let Some(fork) = self.plan.fork {
+            (told.turns, told.served) = (fork.turns(), fork.served());
+            if told.served.contains(&0) {
+                let failure = "one of two servers had no connection";
+                told.failures.push(failure.to_owned());
+            }
+        }
         if told.failures.len() > MOST {
             let more = told.failures.len() - MOST;
             told.failures.truncate(MOST);

@@ -41,6 +41,8 @@ pub struct Told {
     pub(crate) gone: usize,
     pub(crate) wrongly_gone: usize,
     pub(crate) turns: usize,
+    /// Connections to each of two servers.
+    pub(crate) served: [usize; 2],
     pub(crate) failures: Vec<String>,
 }
 
@@ -92,7 +94,11 @@ impl Told {
             );
         }
         if *turns > 0 {
-            let _ = write!(row, "; {turns} changes of server");
+            let [first, second] = self.served;
+            let _ = write!(
+                row,
+                "; {turns} changes of server, {first} and {second} connections"
+            );
         }
         let _ = write!(
             row,
