@@ -91,23 +91,21 @@ const MOST_STARTS: usize = 3;
 struct Ports {
     server: u16,
     etcd: u16,
+    /// Of etcd, for others like it.
+    peers: u16,
 }
 
 impl Ports {
-    /// Ports that are free now. Etcd's peers need the one above its own.
+    /// Ports that are free now. Each is one that the system chose for a listener: the one beside it
+    /// may be taken for a connection meanwhile.
     fn free() -> io::Result<Self> {
         let free = || -> io::Result<TcpListener> { TcpListener::bind((Ipv4Addr::LOCALHOST, 0)) };
-        let server = free()?;
-        let (etcd, _peers) = loop {
-            let etcd = free()?;
-            let above = etcd.local_addr()?.port().saturating_add(1);
-            if let Ok(peers) = TcpListener::bind((Ipv4Addr::LOCALHOST, above)) {
-                break (etcd, peers);
-            }
-        };
+        let all = [free()?, free()?, free()?];
+        let port = |of: &TcpListener| io::Result::Ok(of.local_addr()?.port());
         Ok(Self {
-            server: server.local_addr()?.port(),
-            etcd: etcd.local_addr()?.port(),
+            server: port(&all[0])?,
+            etcd: port(&all[1])?,
+            peers: port(&all[2])?,
         })
     }
 }
@@ -233,6 +231,7 @@ fn script(name: &str, directory: &Path, ports: Ports, flags: &str) -> Result<(),
         .arg(directory)
         .env("KAS_PORT", ports.server.to_string())
         .env("ETCD_PORT", ports.etcd.to_string())
+        .env("ETCD_PEER_PORT", ports.peers.to_string())
         .env("KAS_FLAGS", flags)
         // Its output is the kubeconfig's path; its children must not hold our output open.
         .stdout(std::process::Stdio::null())
