@@ -23,6 +23,7 @@ pub mod peers;
 pub mod process;
 pub mod program;
 pub mod servers;
+pub mod sharing;
 pub mod watched;
 
 use std::io;
@@ -71,6 +72,20 @@ pub struct Oracle {
     _home: tempfile::TempDir,
 }
 
+/// The files of a server that another one over the same etcd begins with.
+const SHARED: [&str; 10] = [
+    "sa.key",
+    "sa.pub",
+    "ca.key",
+    "ca.crt",
+    "server.key",
+    "server.crt",
+    "client.key",
+    "client.crt",
+    "etcd.pid",
+    "etcd.log",
+];
+
 /// BOUND: the attempts to start a server that does not come up.
 const MOST_STARTS: usize = 3;
 
@@ -78,6 +93,8 @@ const MOST_STARTS: usize = 3;
 struct Ports {
     server: u16,
     etcd: u16,
+    /// Of etcd, for others like it.
+    peers: u16,
 }
 
 /// The ports that servers may get: below those that the system gives to outgoing connections
@@ -85,8 +102,7 @@ struct Ports {
 const PORTS: Range<u16> = 20_000..32_000;
 
 impl Ports {
-    /// Ports that are free now, and that no other server of this program gets. Etcd's peers need
-    /// the one above its own.
+    /// Ports that are free now, and that no other server of this program gets.
     fn free() -> io::Result<Self> {
         static TAKEN: AtomicU32 = AtomicU32::new(0);
         let width = u32::from(PORTS.end - PORTS.start);
@@ -102,6 +118,7 @@ impl Ports {
                 return Ok(Self {
                     server,
                     etcd: server + 1,
+                    peers: server + 2,
                 });
             }
         }
@@ -156,6 +173,32 @@ impl Oracle {
         Ok(oracle)
     }
 
+    /// Starts one more API server over the etcd of this one, with its certificates and other flags.
+    /// It must end first.
+    ///
+    /// # Errors
+    /// It does not come up.
+    pub async fn beside(&self, flags: &'static str) -> Result<Self, StageError> {
+        let home = tempfile::tempdir()?;
+        let (directory, mut ports) = (home.path().to_owned(), Ports::free()?);
+        ports.etcd = self.ports.etcd;
+        for name in SHARED {
+            std::fs::copy(self.directory.join(name), directory.join(name))?;
+        }
+        up(&directory, ports, flags)?;
+        // Else its end would be that of etcd.
+        std::fs::remove_file(directory.join("etcd.pid"))?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, ports.server));
+        Ok(Self {
+            config: config(&directory).await?,
+            proxy: Some(Proxy::start(address).await?),
+            directory,
+            ports,
+            flags,
+            _home: home,
+        })
+    }
+
     /// The file by which other programs reach it, around the proxy.
     pub fn kubeconfig(&self) -> PathBuf {
         self.directory.join("kubeconfig")
@@ -204,6 +247,7 @@ fn script(name: &str, directory: &Path, ports: Ports, flags: &str) -> Result<(),
         .arg(directory)
         .env("KAS_PORT", ports.server.to_string())
         .env("ETCD_PORT", ports.etcd.to_string())
+        .env("ETCD_PEER_PORT", ports.peers.to_string())
         .env("KAS_FLAGS", flags)
         // Its output is the kubeconfig's path; its children must not hold our output open.
         .stdout(std::process::Stdio::null())

@@ -135,7 +135,30 @@ impl Host {
     /// # Errors
     /// It cannot be built or does not come up.
     pub async fn real() -> Result<Self, StageError> {
-        let oracle = Oracle::start().await?;
+        Self::of(Oracle::start().await?).await
+    }
+
+    /// The same, with more flags of the API server, separated by spaces.
+    ///
+    /// # Errors
+    /// As [`real`](Self::real).
+    pub async fn real_with(flags: &'static str) -> Result<Self, StageError> {
+        Self::of(Oracle::start_with(flags).await?).await
+    }
+
+    /// One more API server over the storage of this one, with the same users and certificate. It must
+    /// end first.
+    ///
+    /// # Errors
+    /// This is the embedded one (see [`Server::shared_state`]), or it does not come up.
+    pub async fn beside(&self, flags: &'static str) -> Result<Self, StageError> {
+        match &self.running {
+            Running::Embedded(_) => Err("the embedded server shares its state itself".into()),
+            Running::Real(oracle) => Self::of(oracle.beside(flags).await?).await,
+        }
+    }
+
+    async fn of(oracle: Oracle) -> Result<Self, StageError> {
         let kubeconfig = oracle.kubeconfig();
         Ok(Self {
             kind: Kind::Real,

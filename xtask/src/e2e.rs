@@ -5,6 +5,7 @@
 //!                   └── no Go, no Python ──▶ skipped: in the table and in the closing line
 //! e2e differential [--seed N] ──▶ e2e/: scripted histories through kinform and client-go
 //! e2e browser ──▶ browser.rs: the inspector's page in Chromium
+//! e2e shards ──▶ shards.rs: replicas of sharded operators in trouble
 //! e2e terminal ──▶ terminal.rs: `kinform top` in tmux
 //! ```
 //!
@@ -14,6 +15,8 @@
 //!
 //! The first time, building the real server takes minutes. Only crates, Go modules and Python
 //! packages are fetched, at the versions that `e2e/` names.
+
+mod shards;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -75,6 +78,10 @@ enum Only {
         #[arg(long)]
         trials: Option<u64>,
     },
+    /// Replicas of sharded operators that are killed, paused, added and removed in a loop: on both
+    /// servers, behind two servers of which one lacks ShardedListAndWatch, and the sample. Opt-in: one
+    /// after the other, six times the minutes.
+    Shards(shards::Arguments),
     /// The sample's manifests on both servers, and its program with exactly their rights.
     Deploy,
     /// A real API server that calls our webhooks: verdicts, rotation, roll-outs, conversion.
@@ -170,6 +177,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
             let given: Vec<_> = given.into_iter().flatten().collect();
             tests(root, filter, &given, leave)
         }
+        Some(Only::Shards(arguments)) => summed_up(arguments.command(cargo(root)), leave),
         Some(Only::Deploy) => tests(root, "deploy::", &[], leave),
         Some(Only::Webhooks) => tests(root, "webhooks::", &[], leave),
         Some(Only::Metrics { record }) => {

@@ -17,6 +17,7 @@ mod operators;
 mod restarts;
 mod rights;
 mod rounds;
+mod sharing;
 mod storms;
 mod webhook_files;
 mod webhooks;

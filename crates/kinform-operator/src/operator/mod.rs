@@ -205,6 +205,16 @@ impl Operator {
         Some(self.0.sharded.as_ref()?.1.clone())
     }
 
+    /// The term in which this replica is a member, by the clock; `None` outside of a term, and without
+    /// [`Settings::sharding`]. A write of a sharded controller can carry it, to name its writer.
+    ///
+    /// A shard's lease names the term of its owner in the annotation `kinform.dev/term`, as
+    /// `UID TRANSITIONS`.
+    #[must_use]
+    pub fn shard_term(&self) -> Option<Term> {
+        self.0.sharded.as_ref()?.0.term()
+    }
+
     /// The recorder of the operator's events.
     #[must_use]
     pub fn events(&self) -> &EventRecorder {

@@ -259,6 +259,26 @@ async fn the_keys_of_a_replica_that_was_killed_are_worked_on_again_and_it_is_not
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_term_of_a_member_is_the_one_that_its_shards_name() {
+    let (api, ledger) = (cluster().await, Ledger::default());
+    let first = Replica::start(&api, 1, &ledger);
+    assert!(first.operator.shard_term().is_none(), "it is no member yet");
+    balanced(&[&first]).await;
+    let term = first.operator.shard_term().unwrap();
+    let leases: Api<Lease> = Api::namespaced(api.client(), "default");
+    let all = leases.list(&ListParams::default()).await.unwrap();
+    let named = all.items.iter().filter_map(|lease| {
+        let annotations = lease.metadata.annotations.as_ref()?;
+        annotations.get("kinform.dev/term").cloned()
+    });
+    let own = format!("{} {}", term.uid, term.transitions);
+    assert_eq!(named.collect::<Vec<_>>(), vec![own; SHARDS as usize]);
+    let operator = first.operator.clone();
+    first.stopped().await;
+    assert!(operator.shard_term().is_none(), "it is no member any more");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_member_whose_lease_is_lost_ends_its_work_and_stands_again() {
     let (api, ledger) = (cluster().await, Ledger::default());
     let first = Replica::start(&api, 1, &ledger);

@@ -1,0 +1,150 @@
+//! The figures of a run.
+//!
+//! ```text
+//! troubles, world, verdict ─▶ Told ─▶ a row of the table, or the reasons why it failed
+//! ```
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// The figures of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    pub(crate) elapsed: Duration,
+    pub(crate) kills: usize,
+    pub(crate) pauses: usize,
+    /// Pauses that were longer than the lease.
+    pub(crate) long_pauses: usize,
+    pub(crate) adds: usize,
+    pub(crate) removes: usize,
+    /// Until each key of a killed replica was written by another one; a time each key.
+    pub(crate) after_kill: Vec<Duration>,
+    /// The same for a replica that was paused for longer than its lease.
+    pub(crate) after_pause: Vec<Duration>,
+    /// Until all shards were owned again by members that live, after a kill.
+    pub(crate) owned_after_kill: Vec<Duration>,
+    /// The same after SIGTERM.
+    pub(crate) owned_after_term: Vec<Duration>,
+    /// From the start of a process to its part of the shards.
+    pub(crate) balanced_after_add: Vec<Duration>,
+    pub(crate) lease_writes_a_second: f64,
+    /// Bytes that a replica's informer of the objects reads.
+    pub(crate) read_a_second: f64,
+    pub(crate) writes: usize,
+    pub(crate) terms: usize,
+    pub(crate) answers: usize,
+    pub(crate) slowest_answer: Duration,
+    pub(crate) longest_gap: Duration,
+    /// Writes that were not the owner's.
+    pub(crate) violations: usize,
+    /// Cleanups, and those of them of objects that existed.
+    pub(crate) gone: usize,
+    pub(crate) wrongly_gone: usize,
+    pub(crate) turns: usize,
+    /// Connections to each of two servers.
+    pub(crate) served: [usize; 2],
+    pub(crate) failures: Vec<String>,
+}
+
+impl Told {
+    /// The reasons why the run failed.
+    #[must_use]
+    pub fn failures(&self) -> &[String] {
+        &self.failures
+    }
+
+    /// Bytes a second that an informer of one replica reads while nothing happens.
+    #[must_use]
+    pub fn read_a_second(&self) -> f64 {
+        self.read_a_second
+    }
+
+    /// The figures in a line.
+    #[must_use]
+    pub fn row(&self) -> String {
+        let mut row = match self.failures.len() {
+            0 => "ok".to_owned(),
+            failures => format!("FAILED ({failures})"),
+        };
+        let Self {
+            kills,
+            pauses,
+            long_pauses,
+            adds,
+            removes,
+            writes,
+            terms,
+            answers,
+            gone,
+            wrongly_gone: wrong,
+            turns,
+            ..
+        } = self;
+        let seconds = self.elapsed.as_secs();
+        let _ = write!(
+            row,
+            ", {seconds} s: {kills} kills, {pauses} pauses ({long_pauses} longer than the lease), \
+             {adds} adds, {removes} removes; {writes} writes"
+        );
+        if *terms > 0 {
+            let violations = self.violations;
+            let _ = write!(
+                row,
+                " of {terms} terms, {violations} not by the owner of the shard"
+            );
+        }
+        if *turns > 0 {
+            let [first, second] = self.served;
+            let _ = write!(
+                row,
+                "; {turns} changes of server, {first} and {second} connections"
+            );
+        }
+        let _ = write!(
+            row,
+            "; {answers} changes, slowest answer {:.1} s; {gone} cleanups, {wrong} of objects that existed; {:.1} lease writes/s idle",
+            self.slowest_answer.as_secs_f64(),
+            self.lease_writes_a_second,
+        );
+        for (what, times) in [
+            ("key written again after kill", &self.after_kill),
+            ("after long pause", &self.after_pause),
+            ("all owned after kill", &self.owned_after_kill),
+            ("after SIGTERM", &self.owned_after_term),
+            ("balanced after add", &self.balanced_after_add),
+        ] {
+            let _ = write!(row, "; {what} {}", spread(times));
+        }
+        if *terms > 0 {
+            let gap = self.longest_gap.as_secs_f64();
+            let _ = write!(row, "; longest time without a write to a key {gap:.1} s");
+        }
+        row
+    }
+}
+
+/// Median and maximum.
+fn spread(times: &[Duration]) -> String {
+    let mut times = times.to_vec();
+    times.sort_unstable();
+    match times.last() {
+        None => "-".to_owned(),
+        Some(most) => {
+            let median = times[times.len() / 2].as_secs_f64();
+            let most = most.as_secs_f64();
+            format!("{median:.2} s, at most {most:.2} s ({})", times.len())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_as_median_and_maximum() {
+        let times = [3, 1, 2].map(Duration::from_secs);
+        assert_eq!(spread(&times), "2.00 s, at most 3.00 s (3)");
+        assert_eq!(spread(&[]), "-");
+    }
+}

@@ -1,0 +1,100 @@
+//! `cargo xtask e2e shards`: replicas of sharded operators in trouble, for as long as one likes.
+//!
+//! ```text
+//! shards [--minutes N] [--seed N] [PART] ──▶ e2e/tests/it/sharing.rs, one run at a time ──▶ a row of figures each
+//! ```
+//!
+//! The replicas need a machine of their own for the figures to mean something: nothing else is to run.
+//! Upstream has no counterpart.
+
+use std::process::Command;
+
+use clap::{Args, ValueEnum};
+
+/// The runs to make.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The duration of the troubles of each run.
+    #[arg(long, default_value_t = 10)]
+    minutes: u64,
+    /// The seed of troubles and changes.
+    #[arg(long, default_value_t = 7)]
+    seed: u64,
+    /// One run; all by default.
+    #[arg(value_enum)]
+    part: Option<Part>,
+}
+
+/// A run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Replicas whose writes tell their terms, on the embedded server.
+    Embedded,
+    /// The same on a real server.
+    Real,
+    /// The same behind two embedded servers of which one lacks the gate.
+    MixedEmbedded,
+    /// The same behind two real ones.
+    MixedReal,
+    /// The sample controller on the embedded server.
+    SampleEmbedded,
+    /// The sample controller on a real server.
+    SampleReal,
+    /// Replicas without a guard, which must be noticed.
+    Careless,
+    /// The bytes that a replica reads from a server that knows shards, and from one that does not.
+    Wire,
+}
+
+impl Part {
+    /// The module of its test.
+    fn path(self) -> &'static str {
+        match self {
+            Self::Embedded => "sharing::embedded::",
+            Self::Real => "sharing::real::",
+            Self::MixedEmbedded => "sharing::mixed_embedded::",
+            Self::MixedReal => "sharing::mixed_real::",
+            Self::SampleEmbedded => "sharing::sample_embedded::",
+            Self::SampleReal => "sharing::sample_real::",
+            Self::Careless => "sharing::careless::",
+            Self::Wire => "sharing::wire::",
+        }
+    }
+}
+
+impl Arguments {
+    /// The tests, to be run by this cargo.
+    pub(crate) fn command(&self, mut cargo: Command) -> Command {
+        let path = self.part.map_or("sharing::", Part::path);
+        cargo
+            .args(["test", "--locked", "--test", "it", "--", "--nocapture"])
+            .args(["--test-threads=1", path])
+            .env("KINFORM_SHARDS_SECONDS", (self.minutes * 60).to_string())
+            .env("KINFORM_SEED", self.seed.to_string());
+        cargo
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_one_test_after_another() {
+        let arguments = Arguments {
+            minutes: 2,
+            seed: 9,
+            part: Some(Part::MixedReal),
+        };
+        let command = arguments.command(Command::new("cargo"));
+        let given: Vec<_> = command
+            .get_args()
+            .filter_map(|text| text.to_str())
+            .collect();
+        assert!(given.ends_with(&["--test-threads=1", "sharing::mixed_real::"]));
+        let seconds = command
+            .get_envs()
+            .find(|(name, _)| *name == "KINFORM_SHARDS_SECONDS");
+        assert_eq!(seconds.and_then(|(_, value)| value?.to_str()), Some("120"));
+    }
+}
