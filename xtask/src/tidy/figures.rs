@@ -24,7 +24,13 @@ const DECISIONS: &str = "docs/decisions/";
 const UNITS: [&str; 8] = ["ns", "µs", "us", "ms", "s", "KB", "MB", "GB"];
 
 /// The words with which a command begins.
-const COMMANDS: [&str; 2] = ["cargo ", "kinform measure"];
+const COMMANDS: [&str; 5] = [
+    "cargo xtask ",
+    "cargo bench",
+    "cargo build ",
+    "cargo test ",
+    "kinform measure",
+];
 
 /// Finds sections of a page of cost that have a figure and no command.
 pub(super) fn check(file: &File) -> Vec<Finding> {

@@ -48,10 +48,16 @@ pub(crate) fn settle_definitions(state: &Arc<State>) {
             else {
                 break;
             };
-            if conditions::is_established(&next) && !conditions::is_established(&current.value()) {
+            let is_new =
+                conditions::is_established(&next) && !conditions::is_established(&current.value());
+            let objects = shelf_of(store, &next);
+            if is_new {
                 changed.extend(serve_ahead(state, &next));
             }
-            put(state, shelf, next, &current);
+            if !put(state, shelf, next, &current) && is_new {
+                // A watch that began meanwhile would never end.
+                changed.push(objects);
+            }
             // The definitions are read again only if one of them was written, here or by a
             // concurrent request.
             others = all();
@@ -71,8 +77,8 @@ pub(crate) fn settle_definitions(state: &Arc<State>) {
     }
 }
 
-/// Serves the resources of a definition that is about to be stored as established: who sees the
-/// condition may use them at once. Returns the shelves whose watches have to end.
+/// Serves the resources of a definition that is about to be stored as established: a client that
+/// sees the condition can use them at once. Returns the shelves whose watches have to end.
 fn serve_ahead(state: &State, definition: &Value) -> Vec<Shelf> {
     let mut resources = stored_resources(&state.store);
     resources.extend(served::resources_of(
@@ -119,12 +125,15 @@ fn end(state: &Arc<State>, shelf: Shelf, name: &str) {
     }
     let objects = shelf_of(&state.store, &value);
     let entries = state.registry.entries();
-    if let Some(resource) = entries.iter().find(|entry| entry.shelf == objects) {
+    let served = entries.iter().find(|entry| entry.shelf == objects).cloned();
+    // One that was served ahead, and then not established, has objects, too.
+    let unserved = || served::resource_of_all(&value, objects).map(Arc::new);
+    if let Some(resource) = served.or_else(unserved) {
         for key in keys(&state.store, objects, "") {
             if let Some(object) = state.store.get(objects, &key)
                 && !is_terminating(&object)
             {
-                at_once(state, resource, &object);
+                at_once(state, &resource, &object);
             }
         }
     }
@@ -233,10 +242,35 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::definition::CLEANUP;
     use crate::{Server, Service};
 
     const TYPES: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     const OBJECTS: &str = "/apis/example.com/v1/foos";
+
+    /// The state that a definition has which was deleted after it was served, and before it was stored
+    /// as established.
+    #[tokio::test]
+    async fn a_definition_that_ends_before_it_is_served_takes_its_objects_with_it() {
+        let server = Server::builder().plain().in_process();
+        let state = server.state();
+        let mut definition = foos();
+        definition["metadata"]["finalizers"] = json!([CLEANUP]);
+        definition["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        let accepted = json!({"acceptedNames": definition["spec"]["names"]});
+        definition["status"] = accepted;
+        let object = json!({"apiVersion": "example.com/v1", "kind": "Foo",
+            "metadata": {"name": "a", "uid": "u"}});
+        let shelf = shelf_of(&state.store, &definition);
+        let definitions = state.store.shelf(DEFINITIONS);
+        for (shelf, object) in [(shelf, object), (definitions, definition)] {
+            let draft = Draft::new(&[], object).unwrap();
+            state.store.put(shelf, draft, Expect::Any).unwrap();
+        }
+        settle_definitions(state);
+        assert!(keys(&state.store, shelf, "").is_empty());
+        assert!(state.store.get(definitions, "foos.example.com").is_none());
+    }
 
     async fn ask(service: &Service, method: Method, path: &str, body: &Value) -> (u16, Value) {
         let request = Request::builder()
@@ -285,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sees_a_definition_established_can_use_it() {
+    fn a_client_that_sees_a_definition_established_can_use_it() {
         // Each round has one moment at which a server that stores first and serves later is caught.
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let _entered = runtime.enter();

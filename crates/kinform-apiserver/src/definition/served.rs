@@ -150,6 +150,12 @@ pub(crate) fn resources_of(definition: &Value, shelf: Shelf) -> Vec<ResourceInfo
         .collect()
 }
 
+/// The resource by which all objects of a definition can be deleted, whether it is served or not.
+pub(crate) fn resource_of_all(definition: &Value, shelf: Shelf) -> Option<ResourceInfo> {
+    let version = versions(definition).next()?;
+    Some(resource(definition, version, shelf))
+}
+
 fn resource(definition: &Value, version: &Value, shelf: Shelf) -> ResourceInfo {
     let name = |name: &str| text(definition, &["status", "acceptedNames", name]).to_owned();
     let list = |name: &str| {

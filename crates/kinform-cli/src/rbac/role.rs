@@ -6,8 +6,9 @@
 //! ```
 //!
 //! Pure. Leases are apart because an election is in the namespace of its program: a ClusterRole with
-//! them could take every lease of the cluster, those of nodes and of other programs too. A rule has no right that was not asked for: resources share a rule only if their group, verbs
-//! and names are the same.
+//! them could take every lease of the cluster, those of nodes and of other programs too. Leases of
+//! several namespaces stay with the others. A rule has no right that was not passed in: resources
+//! share a rule only if their group, verbs and names are the same.
 //!
 //! Upstream counterpart: none; the rules are those of `rbac.authorization.k8s.io/v1`.
 

@@ -176,9 +176,10 @@ impl Operator {
         self.0.gate.as_ref()?.term()
     }
 
-    /// Waits until the controllers that need the lease work here for the first time: the caches are
-    /// synced, a term has begun, and the caches have the writes of the term before. Without leader
-    /// election that is the start. Never ends if the operator ends before.
+    /// Waits until the controllers that need the lease begin to work here for the first time: the
+    /// caches are synced, a term has begun, and the caches have the writes of the term before, or the
+    /// wait for them ended with a warning (after 30 s if the lease tells the writes, else 2 s).
+    /// Without leader election that is the start. Never ends if the operator ends before.
     ///
     /// # Cancel safety
     /// Nothing is lost.

@@ -59,8 +59,8 @@ async fn caught_up(parts: Vec<Arc<parts::Inner>>, writes: Option<LastWrites>) {
 }
 
 impl Operator {
-    /// Runs until SIGTERM, SIGINT, or a failure. A second signal ends the process at once, with
-    /// exit code 1.
+    /// Runs until SIGTERM, SIGINT, or a failure. A second signal, more than 100 ms after the first,
+    /// ends the process at once, with exit code 1.
     ///
     /// # Errors
     /// - A port is in use, or its certificate cannot be used: nothing was started then.
@@ -338,7 +338,7 @@ impl Operator {
             () = stop.cancelled() => return,
             caught_up = caught_up => match caught_up {
                 Ok(_) => {
-                    // A second or two where the lease does not tell which writes: until the next bookmark.
+                    // About a second where the lease does not tell which writes: the server is asked.
                     let waited = began.elapsed();
                     return tracing::info!(is_told, ?waited, "the caches have the writes of the last term");
                 }

@@ -430,7 +430,7 @@ async fn an_operator_that_is_dropped_at_any_time_leaves_no_task() {
 }
 
 #[tokio::test]
-async fn who_waits_for_the_election_hears_of_the_first_term_alone() {
+async fn a_waiter_for_the_election_hears_of_the_first_term_alone() {
     use futures::FutureExt;
 
     let server = TestServer::start().await.unwrap();
@@ -440,7 +440,14 @@ async fn who_waits_for_the_election_hears_of_the_first_term_alone() {
     soon(leader.elected()).await;
     let term = leader.term().unwrap();
     let stands_by = start(&standby);
-    soon(standby.addresses()).await;
+    let probes = soon(standby.addresses()).await.probes.unwrap();
+    // Ready: its caches are synced, and nothing but the lease keeps it from work.
+    soon(async {
+        while get(probes, "/readyz", "").await.0 != 200 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     assert!(standby.elected().now_or_never().is_none());
     leads.stopped().await.unwrap();
     soon(standby.elected()).await;

@@ -271,7 +271,8 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
         self
     }
 
-    /// Stops on SIGTERM, SIGINT or ctrl-c; a second one does not wait for running reconciles.
+    /// Stops on SIGTERM, SIGINT or ctrl-c; a second one, more than 100 ms after the first, does not
+    /// wait for running reconciles.
     pub fn shutdown_on_signal(mut self) -> Self {
         self.signals = true;
         self

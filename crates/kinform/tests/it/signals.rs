@@ -1,9 +1,10 @@
 //! Signals end a controller: the first in order, a second one at once.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Pod;
+use kinform::controller::Signals;
 use kinform::{Action, Controller, Ctx, Error};
 use tokio::sync::mpsc;
 
@@ -76,4 +77,29 @@ async fn a_signal_ends_a_controller_in_order_and_a_second_one_at_once() {
     assert!(ended_by("INT", None, true).await.is_ok());
     let error = ended_by("TERM", Some("TERM"), false).await.unwrap_err();
     assert!(error.is_stopped(), "{error}");
+    echo().await;
+}
+
+/// A signal right after another one is waited past.
+async fn echo() {
+    use futures::FutureExt;
+    use tokio::signal::unix::{SignalKind, signal as listener};
+
+    // BOUND: a machine that takes 100 ms for two signals fifty times fails this test.
+    for _ in 0..50 {
+        let mut signals = Signals::listen().unwrap();
+        let mut all = listener(SignalKind::terminate()).unwrap();
+        let began = Instant::now();
+        signal("TERM");
+        all.recv().await.unwrap();
+        signals.next().await;
+        signal("TERM");
+        all.recv().await.unwrap();
+        let again = signals.next().now_or_never();
+        if began.elapsed() < Duration::from_millis(100) {
+            assert!(again.is_none());
+            return;
+        }
+    }
+    panic!("no two signals came within 100 ms");
 }
