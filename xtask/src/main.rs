@@ -21,6 +21,7 @@ mod fuzz;
 mod map;
 mod mutants;
 mod new;
+mod ports;
 mod release;
 mod schedules;
 mod schema;
@@ -62,6 +63,8 @@ enum Task {
     New(new::Arguments),
     /// Makes the pictures of the documents anew, by a browser.
     Pictures,
+    /// Tests and measures public operators that were moved over from kube-runtime.
+    Ports(ports::Arguments),
     /// Checks what a release needs and makes its files; publishes nothing.
     Release(release::Arguments),
     /// Runs the concurrent code under many schedules.
@@ -100,6 +103,7 @@ fn main() -> ExitCode {
         Task::Mutants(arguments) => mutants::run(root, &arguments),
         Task::New(arguments) => new::run(root, &arguments),
         Task::Pictures => browser::pictures(root),
+        Task::Ports(arguments) => ports::run(root, &arguments),
         Task::Schedules(arguments) => schedules::run(root, &arguments),
         Task::Soak(arguments) => soak::run(root, &arguments),
         Task::Schema(arguments) => schema::run(&arguments).map_err(|e| e.to_string()),
