@@ -4,13 +4,13 @@
 //! ports [--quick] ──▶ examples/ports/ (a workspace of its own): its tests, then both columns ──▶ a table
 //! ```
 //!
-//! The programs are release builds, and the whole takes about half an hour of an idle machine. With
+//! The programs are release builds, and the whole takes about an hour of an idle machine. With
 //! `--quick` they are those that the tests use, with small amounts, so that CI sees that it works;
 //! figures of memory and time mean less then.
 //!
 //! Upstream has no counterpart.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use clap::Args;
@@ -26,11 +26,16 @@ pub(crate) struct Arguments {
     /// Leaves the tests out.
     #[arg(long)]
     measure_only: bool,
+    /// One port alone: documents or hosts.
+    #[arg(long, value_parser = PORTS)]
+    port: Option<String>,
+    /// Flags of the harness, such as --starts-only or --objects 5000.
+    #[arg(last = true)]
+    harness: Vec<String>,
 }
 
-/// A port: the folder of its package, and its programs on kube-runtime and on kinform.
-const PORTS: [(&str, [&str; 2]); 1] =
-    [("documents", ["documents-kube-runtime", "documents-kinform"])];
+/// The ports, which are folders of packages.
+const PORTS: [&str; 2] = ["documents", "hosts"];
 
 /// Tests and measures the ports in the repository at `root`; progress goes to the terminal.
 ///
@@ -50,11 +55,22 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
         path.ok_or_else(|| format!("ports: cargo built no program {name}"))
     };
     let mut report = String::new();
-    for (package, [theirs, ours]) in PORTS {
-        let columns = [program(theirs)?, program(ours)?];
-        let source = folder.join(package).join("src");
-        let table = measured(&program("ports")?, &columns, &source, arguments.quick)?;
-        report.push_str(&format!("# {package}\n\n{table}"));
+    let harness = program("ports")?;
+    for port in PORTS {
+        if arguments.port.as_deref().is_some_and(|only| only != port) {
+            continue;
+        }
+        let mut command = Command::new(&harness);
+        command.args(["--port", port]);
+        command.args(arguments.quick.then_some("--quick"));
+        for column in ["kube-runtime", "kinform"] {
+            let flag = format!("--{column}");
+            command.arg(flag).arg(program(&format!("{port}-{column}"))?);
+        }
+        command.arg("--source").arg(folder.join(port).join("src"));
+        command.args(&arguments.harness);
+        let table = measured(command)?;
+        report.push_str(&format!("# {port}\n\n{table}"));
     }
     Ok(report)
 }
@@ -73,21 +89,9 @@ fn tests(root: &Path, folder: &Path, profile: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Measures the two programs; the table.
-fn measured(
-    harness: &Path,
-    [theirs, ours]: &[PathBuf; 2],
-    source: &Path,
-    is_quick: bool,
-) -> Result<String, String> {
-    let output = Command::new(harness)
-        .arg("--kube-runtime")
-        .arg(theirs)
-        .arg("--kinform")
-        .arg(ours)
-        .arg("--source")
-        .arg(source)
-        .args(is_quick.then_some("--quick"))
+/// Runs the harness; the table.
+fn measured(mut command: Command) -> Result<String, String> {
+    let output = command
         .stderr(Stdio::inherit())
         .output()
         .map_err(|error| format!("ports: the harness could not be started: {error}"))?;

@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use documents::Document;
 use http::{Method, Request};
 use kinform_testkit::{Proxy, ProxyMode, Service, TestServer};
+use kube::CustomResourceExt;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -25,7 +25,7 @@ use crate::StageError;
 /// The field manager of the harness's own requests, which distinguishes them from others.
 const MANAGER: &str = "ports-harness";
 
-/// A server with the definition of documents.
+/// A server with the definition of a port's type.
 #[derive(Debug)]
 pub struct Cluster {
     server: TestServer,
@@ -84,12 +84,21 @@ impl Requests {
 }
 
 impl Cluster {
-    /// Starts a server with the definition of documents.
+    /// Starts a server with the definition of a type.
     ///
     /// # Errors
     /// It does not start.
-    pub async fn start() -> Result<Self, StageError> {
-        Self::start_as(TestServer::start().crd::<Document>()).await
+    pub async fn start<K: CustomResourceExt>() -> Result<Self, StageError> {
+        Self::start_as(TestServer::start().crd::<K>()).await
+    }
+
+    /// The same for measurements: without the lag of watches by which a test's server is as late as a
+    /// loaded one, also with each piece of a streaming list.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub async fn start_without_lag<K: CustomResourceExt>() -> Result<Self, StageError> {
+        Self::start_as(TestServer::start().crd::<K>().without_lag()).await
     }
 
     /// Starts a server without the definition.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Cluster (server, Proxy) ◀── kubeconfig ── Program (a column as a process) ─▶ trace, pages, memory
-//!    └─ documents.rs: objects, writes         └─ trace.rs: runs, duplicates
+//!    └─ Port: objects, writes                  └─ trace.rs: runs, duplicates
 //! ```
 //!
 //! The tests of a port and its measurement run on it. Both columns get the same server, the same
@@ -12,13 +12,16 @@ use std::error::Error;
 
 pub mod cluster;
 pub mod documents;
+pub mod hosts;
 pub mod lines;
 pub mod measure;
+pub mod port;
 pub mod program;
 pub mod table;
 pub mod trace;
 
 pub use cluster::Cluster;
+pub use port::Port;
 pub use program::{Column, Page, Program};
 
 /// The error of a stage: a text for people.

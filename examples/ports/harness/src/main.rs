@@ -1,7 +1,7 @@
 //! The measurement of a port: both columns, one after the other, and the table.
 //!
 //! ```text
-//! ports --kube-runtime PROGRAM --kinform PROGRAM --source FOLDER [--quick] ─▶ a table on stdout
+//! ports --port NAME --kube-runtime PROGRAM --kinform PROGRAM --source FOLDER [--quick] ─▶ a table on stdout
 //! ```
 //!
 //! `cargo xtask ports` builds the programs and runs this. Fails if the column on kinform missed a
@@ -10,14 +10,19 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Parser;
-use harness::measure::{Plan, measure};
+use clap::{Parser, ValueEnum};
+use harness::documents::Documents;
+use harness::hosts::Hosts;
+use harness::measure::{Parts, Plan, measure};
 use harness::table::{Measured, table};
-use harness::{Column, StageError, lines};
+use harness::{Column, Port, StageError, lines};
 
 /// Measures a port's two programs.
 #[derive(Debug, Parser)]
 struct Args {
+    /// The port.
+    #[arg(long, value_enum)]
+    port: Name,
     /// The program on kube-runtime.
     #[arg(long)]
     kube_runtime: PathBuf,
@@ -27,9 +32,26 @@ struct Args {
     /// The folder of the port's source.
     #[arg(long)]
     source: PathBuf,
+    /// Other numbers of objects, rising.
+    #[arg(long, value_delimiter = ',')]
+    objects: Option<Vec<usize>>,
+    /// Runs at one time on kube-runtime, where 0 is no limit, as its default is; 64 by default, as
+    /// kinform's column has workers.
+    #[arg(long)]
+    concurrency: Option<u16>,
+    /// The starts alone: memory, and the time to the first run.
+    #[arg(long)]
+    starts_only: bool,
     /// Small amounts, in two minutes.
     #[arg(long)]
     quick: bool,
+}
+
+/// The name of a port.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Name {
+    Documents,
+    Hosts,
 }
 
 /// The lines of the files of a folder, without those in further folders.
@@ -44,12 +66,17 @@ fn lines_of(folder: &Path) -> Result<usize, StageError> {
     Ok(sum)
 }
 
-async fn run(args: &Args) -> Result<bool, StageError> {
-    let plan = if args.quick {
-        Plan::quick()
-    } else {
-        Plan::full()
-    };
+async fn run<P: Port>(args: &Args) -> Result<bool, StageError> {
+    let mut plan = if args.quick { Plan::quick() } else { P::plan() };
+    if let Some(objects) = &args.objects {
+        plan.sizes.clone_from(objects);
+    }
+    if let Some(concurrency) = args.concurrency {
+        plan.concurrency = concurrency;
+    }
+    if args.starts_only {
+        plan.parts = Parts::Starts;
+    }
     let shared = lines_of(&args.source)?;
     let mut all = Vec::new();
     for column in Column::ALL {
@@ -59,7 +86,8 @@ async fn run(args: &Args) -> Result<bool, StageError> {
         };
         let source = std::fs::read_to_string(args.source.join(file))?;
         let tell = |step: &str| eprintln!("ports: {step}");
-        let figures = measure(column, program, &plan, tell).await?;
+        let figures = measure::<P>(column, program, &plan, tell).await?;
+        eprintln!("ports: {}: {figures:?}", column.name());
         all.push(Measured {
             lines: lines::count(&source),
             figures,
@@ -78,7 +106,12 @@ async fn run(args: &Args) -> Result<bool, StageError> {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match run(&Args::parse()).await {
+    let args = Args::parse();
+    let ended = match args.port {
+        Name::Documents => run::<Documents>(&args).await,
+        Name::Hosts => run::<Hosts>(&args).await,
+    };
+    match ended {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {

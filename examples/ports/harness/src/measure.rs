@@ -6,38 +6,56 @@
 //! ```
 //!
 //! The server is in this process and the program in its own, so the program's memory is its own. Each
-//! column gets new clusters with the same documents and the same writes.
+//! column gets new clusters with the same objects and the same writes.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::cluster::Requests;
-use crate::documents::{self, Writes};
-use crate::{Cluster, Column, Program, StageError, trace};
+use crate::port::Writes;
+use crate::{Cluster, Column, Port, Program, StageError, trace};
 
-/// The pause between two runs of a document: upstream's.
+/// The pause between two runs of an object: upstream's.
 const CHECK_BACK: Duration = Duration::from_secs(300);
-/// BOUND: the time in which all documents have had their first run.
+/// BOUND: the time in which all objects have had their first run.
 const FIRST_RUNS: Duration = Duration::from_secs(300);
 /// Without runs for so long, a program has nothing left to do.
 const QUIET: Duration = Duration::from_secs(3);
 /// BOUND: the time in which it becomes so.
 const BUSY: Duration = Duration::from_secs(240);
+/// BOUND: the longest pause of a watcher between two tries, 30 seconds of kube-runtime's, and some more.
+const BACKOFF: Duration = Duration::from_secs(60);
 /// The pause between two looks.
 const LOOK: Duration = Duration::from_millis(200);
 /// The pause between two writes.
 const WRITE: Duration = Duration::from_millis(50);
 
+/// Runs at one time in both columns: the workers of kinform's.
+const WORKERS: u16 = 64;
+
+/// The parts of a measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parts {
+    /// Starts, rest, churn and trouble.
+    All,
+    /// Starts alone.
+    Starts,
+}
+
 /// The amounts of a measurement.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Numbers of documents, rising.
+    /// Numbers of objects, rising.
     pub sizes: Vec<usize>,
+    /// Runs at one time on kube-runtime; 0 is no limit.
+    pub concurrency: u16,
+    /// The parts that are measured.
+    pub parts: Parts,
     /// The time at rest.
     pub rest: Duration,
     /// The time of churn.
     pub churn: Duration,
-    /// The documents under trouble.
+    /// The objects under trouble.
     pub troubled: usize,
     /// The time of trouble.
     pub trouble: Duration,
@@ -45,19 +63,21 @@ pub struct Plan {
     pub cut: Duration,
     /// The number of cuts between two expiries.
     pub cuts: u32,
-    /// The pause between two runs of a document under trouble, also after a write that was cut off.
+    /// The pause between two runs of an object under trouble, also after a write that was cut off.
     pub check_back: Duration,
 }
 
 impl Plan {
-    /// The amounts of the table in the README.
+    /// The amounts of a table in the README.
     #[must_use]
-    pub fn full() -> Self {
+    pub fn full(sizes: &[usize], troubled: usize) -> Self {
         Self {
-            sizes: vec![5_000, 50_000],
+            sizes: sizes.to_vec(),
+            concurrency: WORKERS,
+            parts: Parts::All,
             rest: Duration::from_secs(360),
             churn: Duration::from_secs(120),
-            troubled: 2_000,
+            troubled,
             trouble: Duration::from_secs(90),
             cut: Duration::from_secs(3),
             cuts: 4,
@@ -70,6 +90,8 @@ impl Plan {
     pub fn quick() -> Self {
         Self {
             sizes: vec![500],
+            concurrency: WORKERS,
+            parts: Parts::All,
             rest: Duration::from_secs(10),
             churn: Duration::from_secs(10),
             troubled: 200,
@@ -100,11 +122,11 @@ pub struct Figures {
     pub trouble: Trouble,
 }
 
-/// A start with documents that need nothing.
+/// A start with objects that need nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
-    /// The number of documents.
-    pub documents: usize,
+    /// The number of objects.
+    pub objects: usize,
     /// The time from the start of the process to the begin of its first run.
     pub first_run: Duration,
     /// Kibibytes when all is quiet.
@@ -113,6 +135,8 @@ pub struct Start {
     pub peak: u64,
     /// Requests until all is quiet.
     pub requests: Requests,
+    /// Runs that failed.
+    pub failed: usize,
 }
 
 /// Writes under cuts and expiries.
@@ -124,7 +148,7 @@ pub struct Trouble {
     pub cuts: u32,
     /// The number of times that the history was forgotten.
     pub expiries: u32,
-    /// Documents that are not as they should be, at last.
+    /// Objects that are not as they should be, at last.
     pub missed: Vec<String>,
     /// Runs in all.
     pub runs: usize,
@@ -138,7 +162,7 @@ pub struct Trouble {
 ///
 /// # Errors
 /// A program or a server does not work.
-pub async fn measure(
+pub async fn measure<P: Port>(
     column: Column,
     binary: &Path,
     plan: &Plan,
@@ -146,19 +170,21 @@ pub async fn measure(
 ) -> Result<Figures, StageError> {
     let mut figures = Figures::default();
     for (at, size) in plan.sizes.iter().enumerate() {
-        let cluster = Cluster::start().await?;
-        documents::seed(&cluster, *size).await?;
-        tell(&format!("{}: {size} documents", column.name()));
-        let (mut program, start) = start(&cluster, column, binary, *size).await?;
+        let cluster = Cluster::start_without_lag::<P::Object>().await?;
+        P::seed(&cluster, column, *size).await?;
+        tell(&format!("{}: {size} objects", column.name()));
+        let (mut program, start) = start(&cluster, column, binary, *size, plan).await?;
         figures.starts.push(start);
-        if at + 1 == plan.sizes.len() {
+        if plan.parts == Parts::All && at + 1 == plan.sizes.len() {
             tell(&format!("{}: rest and churn", column.name()));
-            rest_and_churn(&cluster, &program, *size, plan, &mut figures).await?;
+            rest_and_churn::<P>(&cluster, &program, *size, plan, &mut figures).await?;
         }
         program.stop().await?;
     }
-    tell(&format!("{}: trouble", column.name()));
-    figures.trouble = trouble(column, binary, plan).await?;
+    if plan.parts == Parts::All {
+        tell(&format!("{}: trouble", column.name()));
+        figures.trouble = trouble::<P>(column, binary, plan).await?;
+    }
     Ok(figures)
 }
 
@@ -167,31 +193,40 @@ async fn start(
     column: Column,
     binary: &Path,
     size: usize,
+    plan: &Plan,
 ) -> Result<(Program, Start), StageError> {
     let before = cluster.requests();
     let (kubeconfig, home) = (cluster.kubeconfig(), cluster.home());
-    let program = Program::start(column, binary, &kubeconfig, home, CHECK_BACK)?;
+    let program = Program::start(
+        column,
+        binary,
+        &kubeconfig,
+        home,
+        CHECK_BACK,
+        plan.concurrency,
+    )?;
     let began = Instant::now();
     while program.runs().len() < size {
         if began.elapsed() > FIRST_RUNS {
             let (runs, log) = (program.runs().len(), program.log());
-            return Err(format!("{runs} of {size} documents had a run:\n{log}").into());
+            return Err(format!("{runs} of {size} objects had a run:\n{log}").into());
         }
         tokio::time::sleep(LOOK).await;
     }
     quiet(cluster, &program).await?;
     let (resident, peak) = program.memory()?;
     let start = Start {
-        documents: size,
+        objects: size,
         first_run: program.first_run().ok_or("no run")?,
         resident,
         peak,
         requests: cluster.requests().since(&before),
+        failed: program.runs().iter().filter(|run| !run.succeeded).count(),
     };
     Ok((program, start))
 }
 
-async fn rest_and_churn(
+async fn rest_and_churn<P: Port>(
     cluster: &Cluster,
     program: &Program,
     size: usize,
@@ -204,7 +239,7 @@ async fn rest_and_churn(
     // What of a rest has begun is not of the churn.
     quiet(cluster, program).await?;
     let (before, runs) = (cluster.requests(), program.runs().len());
-    let (mut writes, began) = (Writes::new(size), Instant::now());
+    let (mut writes, began) = (Writes::<P>::new(size), Instant::now());
     let mut ticks = tokio::time::interval(WRITE);
     while began.elapsed() < plan.churn {
         ticks.tick().await;
@@ -218,16 +253,27 @@ async fn rest_and_churn(
     Ok(())
 }
 
-async fn trouble(column: Column, binary: &Path, plan: &Plan) -> Result<Trouble, StageError> {
-    let cluster = Cluster::start().await?;
-    documents::seed(&cluster, plan.troubled).await?;
+async fn trouble<P: Port>(
+    column: Column,
+    binary: &Path,
+    plan: &Plan,
+) -> Result<Trouble, StageError> {
+    let cluster = Cluster::start_without_lag::<P::Object>().await?;
+    P::seed(&cluster, column, plan.troubled).await?;
     let (kubeconfig, home) = (cluster.kubeconfig(), cluster.home());
     let before = cluster.requests();
-    let mut program = Program::start(column, binary, &kubeconfig, home, plan.check_back)?;
+    let mut program = Program::start(
+        column,
+        binary,
+        &kubeconfig,
+        home,
+        plan.check_back,
+        plan.concurrency,
+    )?;
     let has_begun = || std::future::ready(program_has_runs(home, plan.troubled));
-    program.until("a run of each document", has_begun).await?;
+    program.until("a run of each object", has_begun).await?;
     let mut told = Trouble::default();
-    let mut writes = Writes::new(plan.troubled);
+    let mut writes = Writes::<P>::new(plan.troubled);
     let (began, mut ticks) = (Instant::now(), tokio::time::interval(WRITE));
     let mut next_cut = plan.cut;
     while began.elapsed() < plan.trouble {
@@ -255,13 +301,10 @@ async fn trouble(column: Column, binary: &Path, plan: &Plan) -> Result<Trouble, 
         }
     }
     told.writes = writes.done();
-    // Each write that was cut off is tried again after the pause; twice that is enough, and some more.
-    let (waiting, patience) = (
-        Instant::now(),
-        plan.check_back * 2 + Duration::from_secs(15),
-    );
+    // Each write that was cut off is tried again after the pause; twice that is enough.
+    let (waiting, patience) = (Instant::now(), plan.check_back * 2 + BACKOFF);
     loop {
-        told.missed = documents::unsettled(&cluster).await?;
+        told.missed = P::unsettled(&cluster).await?;
         if told.missed.is_empty() || waiting.elapsed() > patience {
             break;
         }

@@ -94,7 +94,7 @@ pub struct Program {
 
 impl Program {
     /// Starts the program at `binary`; its log and its trace are files in `home`, which must have
-    /// none of another program.
+    /// none of another program. kube-runtime's has this number of runs at one time; 0 is no limit.
     ///
     /// # Errors
     /// It cannot be started.
@@ -104,17 +104,16 @@ impl Program {
         kubeconfig: &Path,
         home: &Path,
         check_back: Duration,
+        concurrency: u16,
     ) -> Result<Self, StageError> {
         let started = SystemTime::now();
         let child = Command::new(binary)
             .args(column.flags())
             .env("KUBECONFIG", kubeconfig)
-            .env("DOCUMENTS_ADDRESS", "127.0.0.1:0")
-            .env(
-                "DOCUMENTS_CHECK_BACK_MS",
-                check_back.as_millis().to_string(),
-            )
-            .env("DOCUMENTS_TRACE", home.join("trace"))
+            .env("PORTS_ADDRESS", "127.0.0.1:0")
+            .env("PORTS_CHECK_BACK_MS", check_back.as_millis().to_string())
+            .env("PORTS_CONCURRENCY", concurrency.to_string())
+            .env("PORTS_TRACE", home.join("trace"))
             .env_remove("RUST_LOG")
             .stdin(Stdio::null())
             .stdout(Stdio::null())

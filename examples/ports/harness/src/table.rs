@@ -28,16 +28,23 @@ pub fn table(shared: usize, theirs: &Measured, ours: &Measured) -> String {
     let mut text = String::from("| | kube-runtime | kinform | holds |\n|---|---:|---:|---|\n");
     let same = format!("lines that both share: {shared}");
     let lines = less(&same, theirs.lines, ours.lines);
-    let rows = std::iter::once(lines)
-        .chain(starts(theirs, ours))
-        .chain(requests(theirs, ours));
-    for (what, theirs, ours, holds) in rows.chain(trouble(theirs, ours)) {
+    let mut rows = vec![lines];
+    rows.extend(starts(theirs, ours));
+    let has_all = ours.figures.churn_writes > 0;
+    if has_all {
+        rows.extend(requests(theirs, ours));
+        rows.extend(trouble(theirs, ours));
+    }
+    for (what, theirs, ours, holds) in rows {
         let verdict = match holds {
             Some(true) => "yes",
             Some(false) => "**no**",
             None => "",
         };
         let _ = writeln!(text, "| {what} | {theirs} | {ours} | {verdict} |");
+    }
+    if !has_all {
+        return text;
     }
     let _ = writeln!(text);
     for (name, of) in [("kube-runtime", theirs), ("kinform", ours)] {
@@ -68,51 +75,54 @@ fn less(what: &str, theirs: usize, ours: usize) -> Row {
     )
 }
 
+fn mebibytes(kibibytes: u64) -> String {
+    format!("{:.1} MiB", kibibytes as f64 / 1024.0)
+}
+
 fn starts(theirs: &Measured, ours: &Measured) -> Vec<Row> {
     let mut rows = Vec::new();
-    let cell = |kib: u64| format!("{:.1} MiB", kib as f64 / 1024.0);
-    let after = [theirs, ours].map(|of| cell(of.figures.resident_after));
     let pairs = theirs.figures.starts.iter().zip(&ours.figures.starts);
     for (theirs, ours) in pairs {
-        let documents = theirs.documents;
+        let objects = theirs.objects;
         let part = ours.resident as f64 / theirs.resident as f64;
         // Half where there are many objects, less where what the program itself needs counts more.
-        let holds = if documents >= 50_000 {
+        let holds = if objects >= 50_000 {
             part <= 0.5
         } else {
             part < 1.0
         };
-        let what = format!("resident memory, {documents} objects ({part:.2} of it)");
+        let what = format!("resident memory, {objects} objects ({part:.2} of it)");
         rows.push((
             what,
-            cell(theirs.resident),
-            cell(ours.resident),
+            mebibytes(theirs.resident),
+            mebibytes(ours.resident),
             Some(holds),
         ));
-        let what = format!("the same at most, {documents} objects");
-        rows.push((what, cell(theirs.peak), cell(ours.peak), None));
+        let what = format!("the same at most, {objects} objects");
+        rows.push((what, mebibytes(theirs.peak), mebibytes(ours.peak), None));
         let first = [theirs, ours].map(|of| format!("{:.2} s", of.first_run.as_secs_f64()));
         let [first, second] = first;
         rows.push((
-            format!("time to the first run, {documents} objects"),
+            format!("time to the first run, {objects} objects"),
             first,
             second,
             None,
         ));
-        let what = format!("requests of a start, {documents} objects");
+        let failed = [theirs, ours].map(|of| of.failed.to_string());
+        let [first, second] = failed;
+        rows.push((
+            format!("failed runs of a start, {objects} objects"),
+            first,
+            second,
+            None,
+        ));
+        let what = format!("requests of a start, {objects} objects");
         rows.push(at_most(
             what,
             theirs.requests.total(),
             ours.requests.total(),
         ));
     }
-    let [first, second] = after;
-    rows.push((
-        "resident memory after rest and churn".to_owned(),
-        first,
-        second,
-        None,
-    ));
     rows
 }
 
@@ -130,6 +140,8 @@ fn requests(theirs: &Measured, ours: &Measured) -> Vec<Row> {
     let (theirs, ours) = (&theirs.figures, &ours.figures);
     let runs = |of: &Figures| format!("{:.2}", of.churn_runs as f64 / of.churn_writes as f64);
     let writes = format!("requests of {} writes", ours.churn_writes);
+    let after = [theirs, ours].map(|of| mebibytes(of.resident_after));
+    let [first, second] = after;
     vec![
         at_most(
             "requests at rest".to_owned(),
@@ -141,6 +153,12 @@ fn requests(theirs: &Measured, ours: &Measured) -> Vec<Row> {
             "runs for each of these writes".to_owned(),
             runs(theirs),
             runs(ours),
+            None,
+        ),
+        (
+            "resident memory after rest and churn".to_owned(),
+            first,
+            second,
             None,
         ),
     ]

@@ -11,12 +11,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
+use documents::Document;
 use documents::document::{self, CONTROLLER, FINALIZER};
-use documents::{Document, Observed, web};
 use kinform::events::EventRecorder;
 use kinform::{Action, Controller, Ctx, Limiter};
 use kinform_operator::{Flags, Operator, When};
 use kube::ResourceExt as _;
+use unchanged::{Observed, web};
 
 /// Documents that are reconciled at one time. kube-runtime has no limit.
 const WORKERS: usize = 64;
@@ -44,7 +45,7 @@ enum Error {
 }
 
 async fn reconcile(document: Arc<Document>, cx: Ctx<State>) -> Result<Action, Error> {
-    let run = cx.observed.run(&document);
+    let run = cx.observed.run(&*document);
     run.finish(hide(&document, &cx).await)
 }
 
@@ -63,7 +64,7 @@ async fn hide(document: &Arc<Document>, cx: &Ctx<State>) -> Result<Action, Error
 }
 
 async fn cleanup(document: Arc<Document>, cx: Ctx<State>) -> Result<(), Error> {
-    let run = cx.observed.run(&document);
+    let run = cx.observed.run(&*document);
     let note = format!("deletes {}", document.name_any());
     let events = cx.events.for_object(&*document).action("Deleting");
     events.normal("DeleteRequested", &note);
@@ -74,10 +75,10 @@ async fn run(args: Args) -> Result<(), kinform_operator::Error> {
     let operator = Operator::builder(CONTROLLER).flags(&args.operator);
     let operator = operator.try_default().await?;
     let failed = |error| kinform_operator::Error::of("cannot list documents", error);
-    document::listable(operator.unguarded())
+    unchanged::listable::<Document>(operator.unguarded())
         .await
         .map_err(failed)?;
-    let observed = Observed::default();
+    let observed = Observed::new(CONTROLLER);
     let shown = observed.clone();
     operator.register_metrics(|registry| observed.register(registry));
     let state = State {

@@ -11,11 +11,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use documents::document::{self, CONTROLLER, FINALIZER};
-use documents::web::{self, Page};
-use documents::{Document, DocumentStatus, Observed};
+use documents::{Document, DocumentStatus};
 use futures::StreamExt as _;
 use kube::api::{Api, Patch, PatchParams};
-use kube::runtime::controller::{Action, Controller};
+use kube::runtime::controller::{Action, Config, Controller};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::runtime::finalizer::{self, finalizer};
 use kube::runtime::watcher;
@@ -24,6 +23,8 @@ use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 use serde_json::json;
 use tracing_subscriber::EnvFilter;
+use unchanged::Observed;
+use unchanged::web::{self, Page};
 
 /// The context of each run.
 struct State {
@@ -47,7 +48,7 @@ enum Error {
 }
 
 async fn reconcile(document: Arc<Document>, state: Arc<State>) -> Result<Action, Error> {
-    let run = state.observed.run(&document);
+    let run = state.observed.run(&*document);
     let namespace = document.namespace().unwrap_or_default();
     let documents: Api<Document> = Api::namespaced(state.client.clone(), &namespace);
     let done = finalizer(&documents, FINALIZER, document, |event| async {
@@ -131,8 +132,8 @@ fn page(path: &str, observed: &Observed, metrics: &Registry) -> Option<Page> {
 
 async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let client = Client::try_default().await?;
-    document::listable(client.clone()).await?;
-    let observed = Observed::default();
+    unchanged::listable::<Document>(client.clone()).await?;
+    let observed = Observed::new(CONTROLLER);
     let mut registry = Registry::default();
     observed.register(&mut registry);
     let registry = Arc::new(registry);
@@ -145,6 +146,7 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     };
     let config = watcher::Config::default().any_semantic();
     let controller = Controller::new(Api::<Document>::all(client), config)
+        .with_config(Config::default().concurrency(unchanged::concurrency()))
         .shutdown_on_signal()
         .run(reconcile, error_policy, Arc::new(state))
         .for_each(|_| std::future::ready(()));

@@ -120,8 +120,7 @@ async fn an_illegal_title_is_a_counted_failure_that_leaves_the_status(
 ) -> Result<(), Failed> {
     let mut stage = Stage::start(column).await?;
     stage.create("bad", "illegal", false).await?;
-    let line =
-        r#"documents_reconcile_failures_total{instance="bad",error="the title is illegal"} 1"#;
+    let line = r#"port_reconcile_failures_total{instance="bad",error="the title is illegal"} 1"#;
     stage.until_page(Page::Metrics, line).await?;
     let document = stage
         .until("bad", |document| !document.finalizers().is_empty())
@@ -203,12 +202,12 @@ async fn the_pages_tell_of_health_runs_and_the_last_event(
         .until("counted", |document| document.status.is_some())
         .await?;
     stage
-        .until_page(Page::Metrics, "documents_reconcile_duration_seconds_bucket")
+        .until_page(Page::Metrics, "port_reconcile_duration_seconds_bucket")
         .await?;
     let (_, metrics) = stage.page(Page::Metrics).await?;
     let runs = metrics
         .lines()
-        .find_map(|line| line.strip_prefix("documents_reconcile_runs_total "));
+        .find_map(|line| line.strip_prefix("port_reconcile_runs_total "));
     assert!(runs.is_some_and(|runs| runs.trim() != "0"), "{metrics}");
     assert!(stage.last_event().await? > before);
     Ok(())

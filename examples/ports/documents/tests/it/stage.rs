@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 /// The error of a test.
 pub(crate) type Failed = StageError;
 
-/// BOUND: the time for anything to happen.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// BOUND: the time for anything to happen; a watcher of kube-runtime pauses for up to 30 seconds.
+const PATIENCE: Duration = Duration::from_secs(90);
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -42,7 +42,7 @@ impl Stage {
 
     /// A cluster without a program.
     pub(crate) async fn empty() -> Result<Self, Failed> {
-        let cluster = Cluster::start().await?;
+        let cluster = Cluster::start::<Document>().await?;
         Ok(Self {
             program: None,
             cluster,
@@ -71,6 +71,7 @@ impl Stage {
             &kubeconfig,
             home,
             check_back,
+            0,
         )?);
         Ok(self)
     }

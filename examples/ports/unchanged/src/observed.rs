@@ -1,7 +1,7 @@
 //! The metrics of a controller, the time of its last run, and a trace for the harness.
 //!
 //! ```text
-//! Observed::run(document) ─▶ Run ── finish(result) ─▶ runs, failures, duration │ last event │ a line of the trace
+//! Observed::run(object) ─▶ Run ── finish(result) ─▶ runs, failures, duration │ last event │ a line of the trace
 //! ```
 //!
 //! A run is one call of the reconcile function, or of the clean-up. The trace is written only if the
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use jiff::Timestamp;
-use kube::ResourceExt as _;
+use kube::{Resource, ResourceExt as _};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -24,17 +24,15 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use serde_json::{Value, json};
 
-use crate::Document;
-use crate::document::CONTROLLER;
-
 /// The variable with the file of the trace.
-const TRACE: &str = "DOCUMENTS_TRACE";
+const TRACE: &str = "PORTS_TRACE";
 /// The upper bounds of the buckets of durations, in seconds.
 const BUCKETS: [f64; 8] = [0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0];
 
 /// The metrics and the diagnostics of the controller. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Observed {
+    controller: &'static str,
     runs: Counter,
     failures: Family<Failure, Counter>,
     duration: Histogram,
@@ -58,11 +56,14 @@ pub struct Run {
     about: String,
 }
 
-impl Default for Observed {
-    fn default() -> Self {
+impl Observed {
+    /// The metrics and the diagnostics of the controller of this name.
+    #[must_use]
+    pub fn new(controller: &'static str) -> Self {
         let trace = std::env::var_os(TRACE);
         let open = |path| OpenOptions::new().append(true).create(true).open(path);
         Self {
+            controller,
             runs: Counter::default(),
             failures: Family::default(),
             duration: Histogram::new(BUCKETS),
@@ -70,12 +71,10 @@ impl Default for Observed {
             trace: trace.and_then(|path| open(path).ok()).map(Arc::new),
         }
     }
-}
 
-impl Observed {
     /// Registers the metrics.
     pub fn register(&self, registry: &mut Registry) {
-        let registry = registry.sub_registry_with_prefix("documents_reconcile");
+        let registry = registry.sub_registry_with_prefix("port_reconcile");
         registry.register("runs", "Runs", self.runs.clone());
         registry.register("failures", "Failed runs", self.failures.clone());
         let duration = self.duration.clone();
@@ -89,25 +88,25 @@ impl Observed {
             .last_event
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        json!({"last_event": last.to_string(), "reporter": CONTROLLER})
+        json!({"last_event": last.to_string(), "reporter": self.controller})
     }
 
-    /// A run for this document begins.
+    /// A run for this object begins.
     #[must_use]
-    pub fn run(&self, document: &Document) -> Run {
+    pub fn run(&self, object: &impl Resource<DynamicType = ()>) -> Run {
         let now = Timestamp::now();
         *self
             .last_event
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = now;
         self.runs.inc();
-        let version = document.resource_version().unwrap_or_default();
-        let generation = document.metadata.generation.unwrap_or_default();
+        let version = object.resource_version().unwrap_or_default();
+        let generation = object.meta().generation.unwrap_or_default();
         Run {
             observed: self.clone(),
             began: (Instant::now(), now),
-            name: document.name_any(),
-            about: format!("{} {generation} {version}", document.name_any()),
+            name: object.name_any(),
+            about: format!("{} {generation} {version}", object.name_any()),
         }
     }
 }

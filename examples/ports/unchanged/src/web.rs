@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 /// The variable with the address of the port.
-const ADDRESS: &str = "DOCUMENTS_ADDRESS";
+const ADDRESS: &str = "PORTS_ADDRESS";
 /// The default address, as upstream's.
 const DEFAULT_ADDRESS: &str = "0.0.0.0:8080";
 /// BOUND: connections at one time; a further one takes the place of the one that ends first.
