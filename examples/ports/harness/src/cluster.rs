@@ -180,6 +180,17 @@ impl Cluster {
         self.proxy.set(ProxyMode::Pass);
     }
 
+    /// The same where a new connection succeeds at once: for a time nothing passes, then the history is
+    /// gone.
+    pub async fn expire_unheard(&self, away: Duration) {
+        self.proxy.set(ProxyMode::Stall);
+        tokio::time::sleep(away).await;
+        self.server.expire_history();
+        // Before anything passes: what was held back is lost.
+        self.proxy.cut();
+        self.proxy.set(ProxyMode::Pass);
+    }
+
     /// A request of the harness; the body of its reply.
     ///
     /// # Errors

@@ -23,8 +23,9 @@ const FIRST_RUNS: Duration = Duration::from_secs(300);
 const QUIET: Duration = Duration::from_secs(3);
 /// BOUND: the time in which it becomes so.
 const BUSY: Duration = Duration::from_secs(240);
-/// BOUND: the longest pause of a watcher between two tries, 30 seconds of kube-runtime's, and some more.
-const BACKOFF: Duration = Duration::from_secs(60);
+/// BOUND: the time in which watchers come back. kube-runtime pauses after each error of each watch, for
+/// up to 30 seconds and longer each time.
+const BACKOFF: Duration = Duration::from_secs(180);
 /// The pause between two looks.
 const LOOK: Duration = Duration::from_millis(200);
 /// The pause between two writes.

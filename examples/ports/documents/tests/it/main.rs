@@ -225,7 +225,7 @@ async fn a_change_while_the_network_is_away_is_not_missed(
             .until(name, |document| document.status.is_some())
             .await?;
     }
-    let away = stage.cluster().expire(Duration::from_millis(300));
+    let away = stage.cluster().expire_unheard(Duration::from_millis(300));
     let changes = async {
         tokio::time::sleep(Duration::from_millis(100)).await;
         stage.hide("far", true).await?;
