@@ -10,8 +10,9 @@
 //!
 //! Upstream has no counterpart.
 
+use std::io;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use clap::Args;
 
@@ -20,7 +21,7 @@ use crate::suite;
 /// The measurement.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Small amounts with the programs that the tests use: two minutes without the build.
+    /// Small amounts with the programs that the tests use: three minutes without the build.
     #[arg(long)]
     quick: bool,
     /// Leaves the tests out.
@@ -54,7 +55,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
         let path = programs.get(name).cloned();
         path.ok_or_else(|| format!("ports: cargo built no program {name}"))
     };
-    let mut report = String::new();
+    let (mut report, mut running) = (String::new(), Vec::new());
     let harness = program("ports")?;
     for port in PORTS {
         if arguments.port.as_deref().is_some_and(|only| only != port) {
@@ -69,10 +70,14 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
         }
         command.arg("--source").arg(folder.join(port).join("src"));
         command.args(&arguments.harness);
-        let table = measured(command)?;
-        report.push_str(&format!("# {port}\n\n{table}"));
+        let child = command.stdout(Stdio::piped()).spawn();
+        running.push((port, child));
+        // Small amounts are mostly waiting, so all ports wait together.
+        if !arguments.quick {
+            report = tables(report, running.drain(..))?;
+        }
     }
-    Ok(report)
+    tables(report, running.drain(..))
 }
 
 /// Runs the tests of both columns, and of the harness.
@@ -89,15 +94,24 @@ fn tests(root: &Path, folder: &Path, profile: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Runs the harness; the table.
-fn measured(mut command: Command) -> Result<String, String> {
-    let output = command
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|error| format!("ports: the harness could not be started: {error}"))?;
-    let table = String::from_utf8_lossy(&output.stdout).into_owned();
-    match output.status.success() {
-        true => Ok(table),
-        false => Err(format!("{table}ports: failed: {}", output.status)),
+/// Waits for the harness of each port, and adds their tables to the report.
+fn tables(
+    mut report: String,
+    running: impl Iterator<Item = (&'static str, io::Result<Child>)>,
+) -> Result<String, String> {
+    let mut failed = Vec::new();
+    for (port, child) in running {
+        let output = child
+            .and_then(Child::wait_with_output)
+            .map_err(|error| format!("ports: the harness could not be started: {error}"))?;
+        let table = String::from_utf8_lossy(&output.stdout);
+        report.push_str(&format!("# {port}\n\n{table}"));
+        if !output.status.success() {
+            failed.push(format!("{port}: {}", output.status));
+        }
+    }
+    match failed.is_empty() {
+        true => Ok(report),
+        false => Err(format!("{report}ports: failed: {}", failed.join(", "))),
     }
 }

@@ -31,7 +31,7 @@ impl Port for Hosts {
     type Object = HostConfig;
 
     fn plan() -> Plan {
-        Plan::full(&[500, 5_000], 500)
+        Plan::full(&[500, 2_000], 500)
     }
 
     async fn seed(cluster: &Cluster, column: Column, count: usize) -> Result<(), StageError> {

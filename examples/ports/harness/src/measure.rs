@@ -23,9 +23,6 @@ const FIRST_RUNS: Duration = Duration::from_secs(300);
 const QUIET: Duration = Duration::from_secs(3);
 /// BOUND: the time in which it becomes so.
 const BUSY: Duration = Duration::from_secs(240);
-/// BOUND: the time in which watchers come back. kube-runtime pauses after each error of each watch, for
-/// up to 30 seconds and longer each time.
-const BACKOFF: Duration = Duration::from_secs(180);
 /// The pause between two looks.
 const LOOK: Duration = Duration::from_millis(200);
 /// The pause between two writes.
@@ -64,6 +61,9 @@ pub struct Plan {
     pub cut: Duration,
     /// The number of cuts between two expiries.
     pub cuts: u32,
+    /// The time in which watchers come back. kube-runtime pauses after each error of each watch, for up
+    /// to 30 seconds and longer each time.
+    pub patience: Duration,
     /// The pause between two runs of an object under trouble, also after a write that was cut off.
     pub check_back: Duration,
 }
@@ -82,6 +82,7 @@ impl Plan {
             trouble: Duration::from_secs(90),
             cut: Duration::from_secs(3),
             cuts: 4,
+            patience: Duration::from_secs(180),
             check_back: Duration::from_secs(30),
         }
     }
@@ -99,6 +100,7 @@ impl Plan {
             trouble: Duration::from_secs(10),
             cut: Duration::from_secs(1),
             cuts: 3,
+            patience: Duration::from_secs(20),
             check_back: Duration::from_secs(5),
         }
     }
@@ -303,7 +305,7 @@ async fn trouble<P: Port>(
     }
     told.writes = writes.done();
     // Each write that was cut off is tried again after the pause; twice that is enough.
-    let (waiting, patience) = (Instant::now(), plan.check_back * 2 + BACKOFF);
+    let (waiting, patience) = (Instant::now(), plan.check_back * 2 + plan.patience);
     loop {
         told.missed = P::unsettled(&cluster).await?;
         if told.missed.is_empty() || waiting.elapsed() > patience {
