@@ -22,6 +22,7 @@ mod map;
 mod mutants;
 mod new;
 mod options;
+mod ports;
 mod release;
 mod schedules;
 mod schema;
@@ -65,6 +66,8 @@ enum Task {
     Options(options::Arguments),
     /// Makes the pictures of the documents anew, by a browser.
     Pictures,
+    /// Tests and measures public operators that were moved over from kube-runtime.
+    Ports(ports::Arguments),
     /// Checks what a release needs and makes its files; publishes nothing.
     Release(release::Arguments),
     /// Runs the concurrent code under many schedules.
@@ -104,6 +107,7 @@ fn main() -> ExitCode {
         Task::New(arguments) => new::run(root, &arguments),
         Task::Options(arguments) => options::run(root, &arguments),
         Task::Pictures => browser::pictures(root),
+        Task::Ports(arguments) => ports::run(root, &arguments),
         Task::Schedules(arguments) => schedules::run(root, &arguments),
         Task::Soak(arguments) => soak::run(root, &arguments),
         Task::Schema(arguments) => schema::run(&arguments).map_err(|e| e.to_string()),

@@ -85,25 +85,6 @@ impl Echoes {
     }
 }
 
-/// A clock. Nothing here needs random numbers.
-fn clock() -> Env {
-    Env::seeded(0)
-}
-
-/// Tells a signal from the echo of the last one.
-#[derive(Debug, Default)]
-struct Echoes {
-    last: Option<Instant>,
-}
-
-impl Echoes {
-    /// Returns whether a signal that arrived now is an echo.
-    fn is_echo(&mut self, now: Instant) -> bool {
-        let last = self.last.replace(now);
-        last.is_some_and(|last| now.since(last) < ECHO)
-    }
-}
-
 impl Signals {
     /// Begins to listen: from here on such a signal does not end the process by itself.
     ///
