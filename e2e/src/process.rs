@@ -71,9 +71,20 @@ impl Process {
         })
     }
 
-    /// The log until now.
+    /// The log until now, for a message; the reason where it cannot be read.
     pub fn log(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap_or_default()
+        let log = self.read_log();
+        log.unwrap_or_else(|error| format!("(no log: {error})"))
+    }
+
+    /// The log until now.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn read_log(&self) -> Result<String, StageError> {
+        // A process that was killed may have written half of a character.
+        let bytes = std::fs::read(&self.log)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Waits until something holds.
@@ -202,19 +213,24 @@ pub async fn get(address: SocketAddr, path: &str) -> Result<(u16, String), Stage
 /// The same with a media type.
 ///
 /// # Errors
-/// There is no reply.
+/// There is no reply, or not in time.
 pub async fn get_as(
     address: SocketAddr,
     path: &str,
     accept: &str,
 ) -> Result<(u16, String), StageError> {
-    let mut stream = TcpStream::connect(address).await?;
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAccept: {accept}\r\n\r\n"
     );
-    stream.write_all(request.as_bytes()).await?;
-    let mut reply = String::new();
-    stream.read_to_string(&mut reply).await?;
+    let asked = async {
+        let mut stream = TcpStream::connect(address).await?;
+        stream.write_all(request.as_bytes()).await?;
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).await?;
+        std::io::Result::Ok(reply)
+    };
+    let reply = tokio::time::timeout(PATIENCE, asked).await;
+    let reply = reply.map_err(|_| format!("GET {path}: no reply within {PATIENCE:?}"))??;
     let (head, body) = reply.split_once("\r\n\r\n").ok_or("no reply")?;
     let code = head.split(' ').nth(1).ok_or("no status")?.parse()?;
     Ok((code, body.to_owned()))

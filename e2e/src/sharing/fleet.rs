@@ -4,7 +4,6 @@
 //! Fleet::start ─▶ replica r1, r2 .. ─signals─▶ killed, paused, stopped; their logs stay until the end
 //! ```
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,6 +25,23 @@ const QUICK: Duration = Duration::from_secs(15);
 pub(crate) struct Replica {
     pub(crate) name: String,
     pub(crate) process: Process,
+    /// Only then may it end without a code.
+    is_killed: bool,
+}
+
+impl Replica {
+    /// Waits for its end, which must be a right one.
+    async fn ended(&mut self) -> Result<(), StageError> {
+        let status = self.process.ended().await?;
+        match status.code() {
+            Some(0) => Ok(()),
+            None if self.is_killed => Ok(()),
+            _ => {
+                let (name, log) = (&self.name, self.process.log());
+                Err(format!("{name} ended with {status}:\n{log}").into())
+            }
+        }
+    }
 }
 
 /// The replicas that run, and those that ended.
@@ -82,7 +98,11 @@ impl Fleet {
         }
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
         let process = Process::operator(&self.binary, &self.kubeconfig, &flags, &[])?;
-        self.running.push(Replica { name, process });
+        self.running.push(Replica {
+            name,
+            process,
+            is_killed: false,
+        });
         Ok(())
     }
 
@@ -104,9 +124,10 @@ impl Fleet {
     pub(crate) async fn kill(&mut self, at: usize) -> Result<(), StageError> {
         let mut replica = self.running.swap_remove(at);
         replica.process.signal("KILL")?;
-        replica.process.ended().await?;
+        replica.is_killed = true;
+        let ended = replica.ended().await;
         self.ended.push(replica);
-        Ok(())
+        ended
     }
 
     /// Tells a replica to stop; it runs on until [`ended`](Self::ended).
@@ -120,12 +141,7 @@ impl Fleet {
     /// Waits until those that were told to stop have ended, in order.
     pub(crate) async fn ended(&mut self) -> Result<(), StageError> {
         for replica in &mut self.ended {
-            let status = replica.process.ended().await?;
-            // None: it was killed.
-            if status.code().is_some_and(|code| code != 0) {
-                let (name, log) = (&replica.name, replica.process.log());
-                return Err(format!("{name} ended with {status}:\n{log}").into());
-            }
+            replica.ended().await?;
         }
         Ok(())
     }
@@ -138,28 +154,26 @@ impl Fleet {
         self.ended().await
     }
 
-    /// The keys for which a replica called its function for objects that are gone, and when first.
-    pub(crate) fn gone(&self) -> BTreeMap<String, u128> {
-        let mut gone = BTreeMap::new();
+    /// Each call of a replica's function for objects that are gone: the key, and when.
+    pub(crate) fn gone(&self) -> Result<Vec<(String, u128)>, StageError> {
+        let mut gone = Vec::new();
         for replica in self.ended.iter().chain(&self.running) {
-            for (at, key) in replica.process.log().lines().filter_map(gone_of) {
-                let first = gone.entry(key.to_owned()).or_insert(at);
-                *first = at.min(*first);
-            }
+            let log = replica.process.read_log()?;
+            let calls = log.lines().filter_map(gone_of);
+            gone.extend(calls.map(|(at, key)| (key.to_owned(), at)));
         }
-        gone
+        Ok(gone)
     }
 
     /// The lines of a panic in a log.
-    pub(crate) fn panics(&self) -> Vec<String> {
-        let all = self.ended.iter().chain(&self.running);
-        let lines = all.flat_map(|replica| {
-            let log = replica.process.log();
+    pub(crate) fn panics(&self) -> Result<Vec<String>, StageError> {
+        let mut lines = Vec::new();
+        for replica in self.ended.iter().chain(&self.running) {
+            let log = replica.process.read_log()?;
             let panics = log.lines().filter(|line| line.contains(PANIC));
-            let panics = panics.map(|line| format!("{}: {line}", replica.name));
-            panics.collect::<Vec<_>>()
-        });
-        lines.collect()
+            lines.extend(panics.map(|line| format!("{}: {line}", replica.name)));
+        }
+        Ok(lines)
     }
 
     /// The ends of all logs, for a failure.

@@ -83,13 +83,14 @@ async fn accept(
         while connections.try_join_next().is_some() {}
         let turn = turns.load(Ordering::Relaxed) % 2;
         let server = servers[turn];
-        served[turn].fetch_add(1, Ordering::Relaxed);
+        let served = Arc::clone(&served);
         let mut cuts = cuts.clone();
         cuts.mark_unchanged();
         connections.spawn(async move {
             let Ok(mut server) = TcpStream::connect(server).await else {
                 return;
             };
+            served[turn].fetch_add(1, Ordering::Relaxed);
             tokio::select! {
                 biased;
                 _ = cuts.changed() => {}

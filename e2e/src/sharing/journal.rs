@@ -6,9 +6,10 @@
 //! ```
 //!
 //! Versions of all resources of a server are of one counter, in the embedded one as in etcd. A watch that
-//! ends is opened again where it ended; one that cannot be resumed is a hole, and the run fails.
+//! ends is opened again where it ended; one that cannot be resumed is a hole, and the run fails. A marker
+//! of each resource, written last, tells that all entries before it are here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,15 +18,24 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinform_testkit::checks::stage::StageError;
-use kube::api::{Api, ListParams, WatchEvent, WatchParams};
+use kube::api::{Api, ListParams, PostParams, WatchEvent, WatchParams};
+use kube::core::NamespaceResourceScope;
 use kube::{Client, Resource, ResourceExt};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::{LABEL, SHARDS, Term, Work};
 
 /// The pause before a watch is opened again.
 const PAUSE: Duration = Duration::from_millis(10);
+/// BOUND: watches one after the other that told nothing.
+const MOST_FAILURES: usize = 500;
+/// BOUND: the time for the markers to arrive.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The name of the markers.
+const MARK: &str = "end-of-journal";
 /// On a shard's lease: the owner's term, as `UID TRANSITIONS`.
 const TERM: &str = "kinform.dev/term";
 
@@ -76,6 +86,8 @@ pub(crate) struct Inner {
     pub(crate) members: BTreeMap<String, Term>,
     pub(crate) shards: BTreeMap<u32, Term>,
     pub(crate) last: BTreeMap<String, Last>,
+    /// The kinds whose marker has arrived.
+    marks: BTreeSet<String>,
     /// The reason why the journal is not whole.
     pub(crate) hole: Option<String>,
 }
@@ -178,6 +190,52 @@ impl Journal {
         Ok(tasks)
     }
 
+    /// Waits until everything that was written until now is in the journal, or it has a hole.
+    ///
+    /// # Errors
+    /// A marker cannot be written, or does not arrive.
+    pub(crate) async fn drained(&self, client: &Client, work: Work) -> Result<(), StageError> {
+        mark::<Lease>(client, json!({ "metadata": { "name": MARK } })).await?;
+        match work {
+            Work::Sharer | Work::Careless => {
+                let labels = json!({ "app": "sharing" });
+                let map = json!({ "metadata": { "name": MARK, "labels": labels } });
+                mark::<ConfigMap>(client, map).await?;
+            }
+            Work::Sample => {
+                let labels = json!({ "app": MARK });
+                let containers = json!([{ "name": "none", "image": "none" }]);
+                let template = json!({
+                    "metadata": { "labels": labels },
+                    "spec": { "containers": containers },
+                });
+                let selector = json!({ "matchLabels": labels });
+                let spec = json!({ "replicas": 0, "selector": selector, "template": template });
+                let deployment = json!({ "metadata": { "name": MARK }, "spec": spec });
+                mark::<Deployment>(client, deployment).await?;
+            }
+        }
+        let began = Instant::now();
+        loop {
+            let (marks, is_broken) = {
+                let inner = self.lock();
+                (inner.marks.len(), inner.hole.is_some())
+            };
+            if marks == 2 || is_broken {
+                return Ok(());
+            }
+            if began.elapsed() > PATIENCE {
+                return Err(format!("the journal is not whole {PATIENCE:?} after the end").into());
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    fn broken(&self, why: &dyn std::fmt::Display) {
+        let why = format!("the journal's watch: {why}");
+        self.lock().hole.get_or_insert(why);
+    }
+
     fn push(&self, version: u64, fact: Fact) {
         let (mut inner, at) = (self.lock(), Instant::now());
         match &fact {
@@ -222,6 +280,17 @@ impl Journal {
     }
 }
 
+async fn mark<K>(client: &Client, object: Value) -> Result<(), StageError>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    K: Clone + DeserializeOwned + Serialize + std::fmt::Debug,
+{
+    let api: Api<K> = Api::namespaced(client.clone(), "default");
+    let object = serde_json::from_value(object)?;
+    api.create(&PostParams::default(), &object).await?;
+    Ok(())
+}
+
 async fn version_now<K>(api: &Api<K>) -> Result<String, StageError>
 where
     K: Clone + DeserializeOwned + std::fmt::Debug,
@@ -240,33 +309,75 @@ async fn follow<K>(
     journal: Journal,
     read: impl Fn(K, bool) -> Option<Fact>,
 ) where
-    K: Resource + Clone + DeserializeOwned + std::fmt::Debug,
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
 {
-    loop {
-        if let Ok(watch) = api.watch(&params, &from).await {
-            let mut watch = std::pin::pin!(watch);
-            while let Some(Ok(event)) = watch.next().await {
-                let (object, is_gone) = match event {
-                    WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, false),
-                    WatchEvent::Deleted(object) => (object, true),
-                    WatchEvent::Bookmark(mark) => {
-                        from = mark.metadata.resource_version;
-                        continue;
+    let mut failures = 0;
+    while failures < MOST_FAILURES {
+        failures += 1;
+        match api.watch(&params, &from).await {
+            Ok(watch) => {
+                let mut watch = std::pin::pin!(watch);
+                while let Some(event) = watch.next().await {
+                    let event = match event {
+                        Ok(event) => event,
+                        Err(error) if is_hole(&error) => return journal.broken(&error),
+                        Err(_) => break,
+                    };
+                    failures = 0;
+                    if let Err(why) = take(&journal, event, &mut from, &read) {
+                        return journal.broken(&why);
                     }
-                    WatchEvent::Error(status) => {
-                        journal.lock().hole = Some(format!("the journal's watch: {status:?}"));
-                        return;
-                    }
-                };
-                from = object.resource_version().unwrap_or(from);
-                let version = from.parse().unwrap_or_default();
-                if let Some(fact) = read(object, is_gone) {
-                    journal.push(version, fact);
                 }
             }
+            Err(error) if is_hole(&error) => return journal.broken(&error),
+            Err(_) => {}
         }
         tokio::time::sleep(PAUSE).await;
     }
+    journal.broken(&format!("{MOST_FAILURES} times in a row without an event"));
+}
+
+/// Returns whether events may be lost after an error: the server refuses to go on from a version, or an
+/// event cannot be read.
+fn is_hole(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => (400..500).contains(&status.code) && status.code != 429,
+        kube::Error::SerdeError(_)
+        | kube::Error::FromUtf8(_)
+        | kube::Error::LinesCodecMaxLineLengthExceeded => true,
+        _ => false,
+    }
+}
+
+/// Takes an event, and the version to go on from.
+fn take<K>(
+    journal: &Journal,
+    event: WatchEvent<K>,
+    from: &mut String,
+    read: impl Fn(K, bool) -> Option<Fact>,
+) -> Result<(), String>
+where
+    K: Resource<DynamicType = ()>,
+{
+    let (object, is_gone) = match event {
+        WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, false),
+        WatchEvent::Deleted(object) => (object, true),
+        WatchEvent::Bookmark(mark) => {
+            *from = mark.metadata.resource_version;
+            return Ok(());
+        }
+        WatchEvent::Error(status) => return Err(format!("{status:?}")),
+    };
+    let version = object.resource_version().unwrap_or_default();
+    let number = version.parse();
+    let number = number.map_err(|_| format!("an object of the version {version:?}"))?;
+    *from = version;
+    if object.name_any() == MARK {
+        journal.lock().marks.insert(K::kind(&()).into_owned());
+    } else if let Some(fact) = read(object, is_gone) {
+        journal.push(number, fact);
+    }
+    Ok(())
 }
 
 fn lease_fact(group: &str, lease: &Lease, is_gone: bool) -> Fact {

@@ -5,18 +5,19 @@
 //! ```
 //!
 //! A write with the term T to a key is right if, at its version, the lease of the key's shard names T as
-//! the owner's, and a member holds its lease in T. So two replicas never write to a key under terms that
-//! overlap, and no term writes again after another one took the shard. Pure: it sees only entries.
+//! the owner's, a member holds its lease in T, and no replica of another name has written in T. So two
+//! replicas never write to a key under terms that overlap or under one term, and no term writes again
+//! after another one took the shard. Pure: it sees only entries.
 //!
 //! A write that tells no term is counted, and not judged.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use kinform::Shards;
 
-use super::SHARDS;
 use super::journal::{Entry, Fact};
+use super::{SHARDS, Term};
 
 /// The entries of a violation's key and shard in its report, before it and after it.
 const AROUND: usize = 8;
@@ -40,7 +41,8 @@ pub(crate) fn judge(mut entries: Vec<Entry>) -> Verdict {
     entries.sort_by_key(|entry| entry.version);
     let mut verdict = Verdict::default();
     let (mut members, mut owners) = (BTreeMap::new(), BTreeMap::new());
-    let mut terms = BTreeSet::new();
+    // The name under which each term wrote first.
+    let mut terms: BTreeMap<&Term, &str> = BTreeMap::new();
     let mut last: BTreeMap<&str, Instant> = BTreeMap::new();
     for (at, entry) in entries.iter().enumerate() {
         match &entry.fact {
@@ -48,18 +50,20 @@ pub(crate) fn judge(mut entries: Vec<Entry>) -> Verdict {
             Fact::Shard { shard, owner } => drop(owners.insert(*shard, owner.as_ref())),
             Fact::Other => {}
             Fact::Gone { key } => drop(last.remove(key.as_str())),
-            Fact::Write { key, term, .. } => {
+            Fact::Write {
+                key, name, term, ..
+            } => {
                 verdict.writes += 1;
                 if let Some(before) = last.insert(key, entry.at) {
                     let gap = entry.at.saturating_duration_since(before);
                     verdict.longest_gap = verdict.longest_gap.max(gap);
                 }
                 let Some(term) = term else { continue };
-                terms.insert(term);
+                let first = *terms.entry(term).or_insert(name);
                 let shard = shard_of(key);
                 let owner = owners.get(&shard).copied().flatten();
                 let is_held = members.values().flatten().any(|held| *held == term);
-                if owner == Some(term) && is_held {
+                if owner == Some(term) && is_held && first == name {
                     continue;
                 }
                 verdict.violations += 1;
@@ -67,7 +71,7 @@ pub(crate) fn judge(mut entries: Vec<Entry>) -> Verdict {
                     let held = if is_held { "" } else { ", which nobody holds" };
                     let owner = owner.map_or("nobody's".to_owned(), ToString::to_string);
                     verdict.told.push(format!(
-                        "a write to {key} in the term {term}{held}; shard {shard} is {owner}:\n{}",
+                        "a write of {name} to {key} in {first}'s term {term}{held}; shard {shard} is {owner}:\n{}",
                         around(&entries, at, key, shard)
                     ));
                 }
@@ -113,7 +117,6 @@ fn around(entries: &[Entry], at: usize, key: &str, shard: u32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Term;
     use super::*;
 
     const KEY: &str = "1-team/a";
@@ -125,8 +128,19 @@ mod tests {
         }
     }
 
+    fn write(of: char, by: char) -> Fact {
+        Fact::Write {
+            key: KEY.to_owned(),
+            name: by.to_string(),
+            term: Some(term(of)),
+            seen: String::new(),
+            beat: String::new(),
+        }
+    }
+
     /// A letter: `+a` member a holds its lease, `-a` no more; `=a` the shard is a's; `.` nobody's;
-    /// `a` a write of a.
+    /// `a` a write of a;
+    /// `!ab` a write of b in a's term.
     fn entries(script: &str) -> Vec<Entry> {
         let mut letters = script.chars();
         let mut facts = Vec::new();
@@ -148,13 +162,11 @@ mod tests {
                     shard: shard_of(KEY),
                     owner: None,
                 },
-                of => Fact::Write {
-                    key: KEY.to_owned(),
-                    name: of.to_string(),
-                    term: Some(term(of)),
-                    seen: String::new(),
-                    beat: String::new(),
-                },
+                '!' => {
+                    let of = next();
+                    write(of, next())
+                }
+                of => write(of, of),
             });
         }
         let at = Instant::now();
@@ -174,6 +186,8 @@ mod tests {
             ("+a+b=aa=bba", 1),
             ("+a=aa-aa", 1),
             ("+a=a-a+b=bbab", 1),
+            ("+a=aa!ab", 1),
+            ("+a=aa!aba!ab", 2),
         ] {
             let verdict = judge(entries(script));
             assert_eq!(

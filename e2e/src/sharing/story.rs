@@ -6,8 +6,10 @@
 //!
 //! One trouble at a time, two to six replicas. Changes come all the time. A run fails where a write is
 //! no owner's, where an answer or a takeover is late, where a cleanup ran for an object that existed,
-//! and where shards are not owned and balanced a minute after a trouble.
+//! and where shards are not owned and balanced a minute after a trouble. A run of a minute or longer
+//! fails over the limits of its figures, too.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -16,9 +18,9 @@ use kube::Client;
 
 use super::fleet::Fleet;
 use super::fork::Fork;
-use super::journal::{Fact, Journal};
+use super::journal::{Entry, Fact, Journal};
 use super::judge::judge;
-use super::told::Told;
+use super::told::{LIMIT, Told};
 use super::world::{self, World};
 use super::{Work, now_ms};
 use crate::dice::Dice;
@@ -31,8 +33,8 @@ const LOOK: Duration = Duration::from_millis(10);
 const START: usize = 4;
 /// BOUND: replicas at a time.
 const BETWEEN: (usize, usize) = (2, 6);
-/// The time for a change to be answered, and for a key to be worked on again.
-const LIMIT: Duration = Duration::from_secs(20);
+/// Shorter runs are made beside other work: their figures are printed, and not compared with limits.
+const LONG: Duration = Duration::from_secs(60);
 /// BOUND: failures in a report.
 const MOST: usize = 10;
 
@@ -68,9 +70,19 @@ struct Story<'a> {
 #[derive(Clone, Copy, Debug)]
 enum Trouble {
     Kill,
-    Pause,
+    Pause(Pause),
     Add,
     Remove,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Pause {
+    /// Up to half of the lease: nobody notices.
+    Short,
+    /// From half of the lease to one and a half: it ends while the others may be taking the shards.
+    Near,
+    /// Until the others have the shards, and longer.
+    Long,
 }
 
 /// Runs a plan; `client` leads to the server itself.
@@ -82,7 +94,7 @@ pub async fn run(plan: &Plan<'_>, client: Client) -> Result<Told, StageError> {
     let _following = journal.follow(&client, plan.work).await?;
     let lease = plan.lease;
     let fleet = Fleet::new(plan.work, plan.binary, plan.kubeconfig.clone(), lease);
-    let mut world = World::make(client, journal.clone(), plan.work, plan.seed).await?;
+    let mut world = World::make(client.clone(), journal.clone(), plan.work, plan.seed).await?;
     let mut story = Story {
         plan,
         journal,
@@ -90,9 +102,15 @@ pub async fn run(plan: &Plan<'_>, client: Client) -> Result<Told, StageError> {
         dice: Dice::new(plan.seed),
         told: Told::default(),
         first: match plan.work {
-            Work::Careless => vec![Trouble::Pause],
+            Work::Careless => vec![Trouble::Pause(Pause::Long)],
             _ if plan.length.is_zero() => Vec::new(),
-            _ => vec![Trouble::Pause, Trouble::Add, Trouble::Remove, Trouble::Kill],
+            _ => vec![
+                Trouble::Pause(Pause::Long),
+                Trouble::Pause(Pause::Near),
+                Trouble::Add,
+                Trouble::Remove,
+                Trouble::Kill,
+            ],
         },
     };
     for _ in 0..START {
@@ -107,12 +125,20 @@ pub async fn run(plan: &Plan<'_>, client: Client) -> Result<Told, StageError> {
     let troubles = story.troubles().await;
     story.told.elapsed = began.elapsed();
     drop(end);
-    let world = living.await??;
-    if let Err(error) = troubles {
-        story.told.failures.push(error.to_string());
+    let world = living.await?;
+    let stopped = story.fleet.stop().await;
+    let drained = story.journal.drained(&client, plan.work).await;
+    // The first cause comes first.
+    let errors = [
+        troubles.err(),
+        world.as_ref().err().map(|error| error.to_string().into()),
+    ];
+    let errors = errors.into_iter().chain([stopped.err(), drained.err()]);
+    let errors = errors.flatten().map(|error: StageError| error.to_string());
+    story.told.failures.extend(errors);
+    if let Ok(world) = world {
+        story.judged(&world);
     }
-    story.fleet.stop().await?;
-    story.judged(&world);
     Ok(story.told)
 }
 
@@ -146,7 +172,7 @@ impl Story<'_> {
             }
             match trouble {
                 Trouble::Kill => self.kill().await?,
-                Trouble::Pause => self.pause().await?,
+                Trouble::Pause(pause) => self.pause(pause).await?,
                 Trouble::Add => self.add().await?,
                 Trouble::Remove => self.remove().await?,
             }
@@ -161,7 +187,8 @@ impl Story<'_> {
             return self.first.swap_remove(at);
         }
         let running = self.fleet.running.len();
-        let mut of = vec![Trouble::Pause];
+        let pause = self.dice.pick(&[Pause::Short, Pause::Near, Pause::Long]);
+        let mut of = vec![Trouble::Pause(pause)];
         if running > BETWEEN.0 {
             of.extend([Trouble::Kill, Trouble::Remove]);
         }
@@ -189,25 +216,52 @@ impl Story<'_> {
         Ok(())
     }
 
-    /// Pauses a replica, for longer than its lease or not.
-    async fn pause(&mut self) -> Result<(), StageError> {
+    /// Pauses a replica.
+    async fn pause(&mut self, pause: Pause) -> Result<(), StageError> {
         let (at, name) = self.victim();
         let keys = self.journal.keys_of(&name);
-        let lease = self.plan.lease;
-        let is_long = self.dice.one_in(2) || self.plan.work == Work::Careless;
-        let part = lease.as_millis() as u64 / 2;
-        let more = Duration::from_millis(self.dice.below(part));
         let began = Instant::now();
         self.fleet.running[at].process.signal("STOP")?;
         self.told.pauses += 1;
-        if is_long {
-            self.told.long_pauses += 1;
-            self.owned(began, self.fleet.running.len() - 1).await?;
-            let taken = self.taken(&name, keys, began).await?;
-            self.told.after_pause.extend(taken);
+        let paused = self.paused(pause, &name, keys, began).await;
+        // After a failure as well: a replica that is paused cannot end.
+        let resumed = self.fleet.running[at].process.signal("CONT");
+        paused.and(resumed)?;
+        if matches!(pause, Pause::Near) {
+            // The leases may be those from before the pause: what comes of it comes within two renewals.
+            tokio::time::sleep(self.plan.lease / 3).await;
         }
-        tokio::time::sleep(more).await;
-        self.fleet.running[at].process.signal("CONT")
+        Ok(())
+    }
+
+    async fn paused(
+        &mut self,
+        pause: Pause,
+        name: &str,
+        keys: Vec<String>,
+        began: Instant,
+    ) -> Result<(), StageError> {
+        let lease = self.plan.lease;
+        let rest = match pause {
+            Pause::Short => self.up_to(lease / 2),
+            Pause::Near => {
+                self.told.near_pauses += 1;
+                lease / 2 + self.up_to(lease)
+            }
+            Pause::Long => {
+                self.owned(began, self.fleet.running.len() - 1).await?;
+                let taken = self.taken(name, keys, began).await?;
+                self.told.after_pause.extend(taken);
+                self.told.long_pauses += 1;
+                self.up_to(lease / 2)
+            }
+        };
+        tokio::time::sleep(rest).await;
+        Ok(())
+    }
+
+    fn up_to(&mut self, most: Duration) -> Duration {
+        Duration::from_millis(self.dice.below(most.as_millis() as u64))
     }
 
     async fn add(&mut self) -> Result<(), StageError> {
@@ -295,9 +349,38 @@ impl Story<'_> {
             let inner = self.journal.lock();
             (inner.entries.clone(), inner.hole.clone())
         };
+        self.told.failures.extend(hole);
+        match self.fleet.panics() {
+            Ok(panics) => self.told.failures.extend(panics),
+            Err(error) => self.told.failures.push(error.to_string()),
+        }
+        self.answered(world);
+        match self.cleanups(&entries) {
+            Ok(cleanups) => self.cleaned(world, &cleanups),
+            Err(error) => self.told.failures.push(error.to_string()),
+        }
+        let (verdict, told) = (judge(entries), &mut self.told);
+        told.writes = verdict.writes;
+        told.terms = verdict.terms;
+        told.violations = verdict.violations;
+        told.longest_gap = verdict.longest_gap;
+        if verdict.violations > 0 {
+            let count = verdict.violations;
+            told.failures
+                .push(format!("{count} writes were no owner's"));
+            told.failures.extend(verdict.told);
+        }
+        self.complete();
+        let failures = &mut self.told.failures;
+        if failures.len() > MOST {
+            let more = failures.len() - MOST;
+            failures.truncate(MOST);
+            failures.push(format!("and {more} more"));
+        }
+    }
+
+    fn answered(&mut self, world: &world::Told) {
         let told = &mut self.told;
-        told.failures.extend(hole);
-        told.failures.extend(self.fleet.panics());
         told.answers = world.answers;
         if let Some((took, key)) = &world.slowest {
             told.slowest_answer = *took;
@@ -310,48 +393,60 @@ impl Story<'_> {
             told.failures
                 .push(format!("{key} was not answered within {late:?}"));
         }
-        let mut gone = self.fleet.gone();
-        if self.plan.work == Work::Sample {
-            // Its cleanup deletes the Deployment, once somebody deleted the Foo.
-            let deleted = entries.iter().filter_map(|entry| match &entry.fact {
-                Fact::Gone { key } => {
-                    let at = now_ms().saturating_sub(entry.at.elapsed().as_millis());
-                    Some((key.clone(), at))
-                }
-                _ => None,
-            });
-            gone.extend(deleted);
+    }
+
+    /// Every cleanup: the key, and when.
+    fn cleanups(&self, entries: &[Entry]) -> Result<Vec<(String, u128)>, StageError> {
+        if self.plan.work != Work::Sample {
+            return self.fleet.gone();
         }
-        told.gone = gone.len();
-        for (key, at) in gone {
-            if world.deleted.get(&key).is_none_or(|asked| *asked > at) {
+        // Its cleanup deletes the Deployment, once somebody deleted the Foo.
+        let deleted = entries.iter().filter_map(|entry| match &entry.fact {
+            Fact::Gone { key } => {
+                let at = now_ms().saturating_sub(entry.at.elapsed().as_millis());
+                Some((key.clone(), at))
+            }
+            _ => None,
+        });
+        Ok(deleted.collect())
+    }
+
+    /// Each cleanup must come after the deletion of its object, a key's second one as its first.
+    fn cleaned(&mut self, world: &world::Told, cleanups: &[(String, u128)]) {
+        let told = &mut self.told;
+        let keys: BTreeSet<_> = cleanups.iter().map(|(key, _)| key).collect();
+        told.gone = keys.len();
+        for (key, at) in cleanups {
+            if world.deleted.get(key).is_none_or(|asked| asked > at) {
                 let failure = format!("a cleanup of {key} ran, which existed");
                 told.failures.push(failure);
                 told.wrongly_gone += 1;
             }
         }
-        let verdict = judge(entries);
-        told.writes = verdict.writes;
-        told.terms = verdict.terms;
-        told.violations = verdict.violations;
-        told.longest_gap = verdict.longest_gap;
-        if verdict.violations > 0 {
-            let count = verdict.violations;
-            told.failures
-                .push(format!("{count} writes were no owner's"));
-            told.failures.extend(verdict.told);
+        let deleted = world.deleted.len();
+        if deleted > 0 && keys.is_empty() {
+            let failure = format!("{deleted} objects were deleted, and no cleanup was seen");
+            told.failures.push(failure);
+        }
+    }
+
+    /// Checks that the run had all that it needs to mean something, and the limits of a long one.
+    fn complete(&mut self) {
+        let told = &mut self.told;
+        let has_troubles = !self.plan.length.is_zero() || self.plan.work == Work::Careless;
+        if has_troubles && told.long_pauses == 0 {
+            let failure = "no replica was paused for longer than its lease";
+            told.failures.push(failure.to_owned());
         }
         if let Some(fork) = self.plan.fork {
             (told.turns, told.served) = (fork.turns(), fork.served());
-            if told.served.contains(&0) {
-                let failure = "one of two servers had no connection";
+            if told.turns == 0 || told.served.contains(&0) {
+                let failure = "one of two servers had no turn or no connection";
                 told.failures.push(failure.to_owned());
             }
         }
-        if told.failures.len() > MOST {
-            let more = told.failures.len() - MOST;
-            told.failures.truncate(MOST);
-            told.failures.push(format!("and {more} more"));
+        if self.plan.length >= LONG {
+            told.failures.extend(told.over());
         }
     }
 }

@@ -7,14 +7,25 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+/// The time for a change to be answered, and for a key to be worked on again.
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+/// The time after SIGTERM until all shards are owned.
+const OWNED: Duration = Duration::from_secs(2);
+/// The time from a process's start until it has its part.
+const BALANCED: Duration = Duration::from_secs(10);
+/// Writes to leases a second while nothing happens.
+const LEASE_WRITES: f64 = 3.0;
+
 /// The figures of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Told {
     pub(crate) elapsed: Duration,
     pub(crate) kills: usize,
     pub(crate) pauses: usize,
-    /// Pauses that were longer than the lease.
+    /// Pauses until others had taken the shards, so longer than the lease.
     pub(crate) long_pauses: usize,
+    /// Pauses of about the lease, which end while others may be taking the shards.
+    pub(crate) near_pauses: usize,
     pub(crate) adds: usize,
     pub(crate) removes: usize,
     /// Until each key of a killed replica was written by another one; a time each key.
@@ -37,7 +48,7 @@ pub struct Told {
     pub(crate) longest_gap: Duration,
     /// Writes that were not the owner's.
     pub(crate) violations: usize,
-    /// Cleanups, and those of them of objects that existed.
+    /// Keys that were cleaned up, and cleanups of objects that existed.
     pub(crate) gone: usize,
     pub(crate) wrongly_gone: usize,
     pub(crate) turns: usize,
@@ -59,6 +70,41 @@ impl Told {
         self.read_a_second
     }
 
+    /// The figures that are over their limits. A machine that does other work besides has others.
+    pub(crate) fn over(&self) -> Vec<String> {
+        let most = |times: &[Duration]| times.iter().max().copied().unwrap_or_default();
+        // Only replicas that tell their terms write all keys all the time.
+        let gap = match self.terms {
+            0 => Duration::ZERO,
+            _ => self.longest_gap,
+        };
+        let mut over = Vec::new();
+        for (what, took, limit) in [
+            (
+                "shards without owner after SIGTERM",
+                most(&self.owned_after_term),
+                OWNED,
+            ),
+            (
+                "not balanced after a start",
+                most(&self.balanced_after_add),
+                BALANCED,
+            ),
+            ("a key that nobody wrote to", gap, LIMIT),
+        ] {
+            if took > limit {
+                over.push(format!("{what} for {took:?}; the limit is {limit:?}"));
+            }
+        }
+        if self.lease_writes_a_second > LEASE_WRITES {
+            let writes = self.lease_writes_a_second;
+            over.push(format!(
+                "{writes:.1} writes to leases a second; the limit is {LEASE_WRITES}"
+            ));
+        }
+        over
+    }
+
     /// The figures in a line.
     #[must_use]
     pub fn row(&self) -> String {
@@ -70,6 +116,7 @@ impl Told {
             kills,
             pauses,
             long_pauses,
+            near_pauses,
             adds,
             removes,
             writes,
@@ -83,7 +130,8 @@ impl Told {
         let seconds = self.elapsed.as_secs();
         let _ = write!(
             row,
-            ", {seconds} s: {kills} kills, {pauses} pauses ({long_pauses} longer than the lease), \
+            ", {seconds} s: {kills} kills, {pauses} pauses ({long_pauses} longer than the \
+             lease, {near_pauses} about as long), \
              {adds} adds, {removes} removes; {writes} writes"
         );
         if *terms > 0 {
@@ -102,7 +150,7 @@ impl Told {
         }
         let _ = write!(
             row,
-            "; {answers} changes, slowest answer {:.1} s; {gone} cleanups, {wrong} of objects that existed; {:.1} lease writes/s idle",
+            "; {answers} changes, slowest answer {:.1} s; {gone} keys cleaned up, {wrong} cleanups of objects that existed; {:.1} lease writes/s idle",
             self.slowest_answer.as_secs_f64(),
             self.lease_writes_a_second,
         );
@@ -140,6 +188,30 @@ fn spread(times: &[Duration]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_figures_over_their_limits_are_reasons_to_fail() {
+        let right = Told {
+            owned_after_term: vec![OWNED, Duration::ZERO],
+            balanced_after_add: vec![BALANCED],
+            lease_writes_a_second: LEASE_WRITES,
+            terms: 1,
+            longest_gap: LIMIT,
+            ..Told::default()
+        };
+        assert!(right.over().is_empty(), "{:?}", right.over());
+        let more = Duration::from_millis(1);
+        let wrong = Told {
+            owned_after_term: vec![OWNED + more, Duration::ZERO],
+            balanced_after_add: vec![BALANCED + more],
+            lease_writes_a_second: LEASE_WRITES + 0.1,
+            longest_gap: LIMIT + more,
+            ..right
+        };
+        assert_eq!(wrong.over().len(), 4, "{:?}", wrong.over());
+        let silent = Told { terms: 0, ..wrong };
+        assert_eq!(silent.over().len(), 3, "{:?}", silent.over());
+    }
 
     #[test]
     fn times_are_told_as_median_and_maximum() {

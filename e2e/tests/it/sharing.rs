@@ -5,8 +5,8 @@
 //! Plan ──▶ sharing::run ──▶ RESULT: a row of figures
 //! ```
 //!
-//! The short form, of quick leases on the embedded server, always runs. The long ones have leases of
-//! 15 s: `cargo xtask e2e shards` sets their duration in `KINFORM_SHARDS_SECONDS`.
+//! The short form, of quick leases on the embedded server, always runs, and with it the replicas
+//! without a guard, which show that the judge can fail. The long ones have leases of 15 s: `cargo xtask e2e shards` sets their duration in `KINFORM_SHARDS_SECONDS`.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -190,17 +190,16 @@ mod careless {
 
     #[test]
     fn a_replica_without_a_guard_that_was_paused_is_noticed() {
-        if long().is_none() {
-            return;
-        }
         block(async {
             let host = gated().await;
             let times = (Duration::ZERO, SHORT.1);
             let plan = plan(Work::Careless, host.kubeconfig(), times);
             let told = run(&plan, host.client().unwrap()).await.unwrap();
             let failures = told.failures().join("\n");
-            assert!(failures.contains("writes were no owner's"), "{failures}");
-            let found = failures.lines().next().unwrap_or_default();
+            let found = failures
+                .lines()
+                .find(|line| line.contains("writes were no owner's"));
+            let found = found.unwrap_or_else(|| panic!("not noticed: {failures}"));
             println!("RESULT | shards: replicas without a guard | embedded | noticed: {found} |");
         });
     }
@@ -230,7 +229,8 @@ mod wire {
             println!(
                 "RESULT | shards: wire of one replica of four | embedded | {share:.2}x of what it reads without the gate, {whole:.0} bytes/s |"
             );
-            assert!(share <= 0.3, "{share}");
+            // Less would mean that the bytes are not counted.
+            assert!((0.15..=0.3).contains(&share), "{share}");
         });
     }
 }

@@ -15,7 +15,7 @@ use clap::{Args, ValueEnum};
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The duration of the troubles of each run.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     minutes: u64,
     /// The seed of troubles and changes.
     #[arg(long, default_value_t = 7)]
@@ -78,6 +78,30 @@ impl Arguments {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A filter that matches no test would be a run that succeeds.
+    #[test]
+    fn each_part_has_a_module_of_tests() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../e2e/tests/it/sharing.rs");
+        let tests = std::fs::read_to_string(path).unwrap();
+        for part in Part::value_variants() {
+            let module = part.path().trim_start_matches("sharing::");
+            let module = format!("\nmod {} {{", module.trim_end_matches("::"));
+            assert!(tests.contains(&module), "{part:?}");
+        }
+    }
+
+    #[test]
+    fn a_run_takes_a_minute_at_least() {
+        #[derive(Debug, clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            arguments: Arguments,
+        }
+        let line = |text: &str| <Line as clap::Parser>::try_parse_from(text.split(' '));
+        assert!(line("shards --minutes 0").is_err());
+        assert_eq!(line("shards --minutes 1").unwrap().arguments.minutes, 1);
+    }
 
     #[test]
     fn a_run_is_one_test_after_another() {
