@@ -35,18 +35,19 @@ mod tests {
         let script = std::fs::read_to_string(script).unwrap();
         let steps = [
             "cargo test --workspace --locked",
-            "cargo xtask new",
-            "cargo xtask contract",
-            "cargo xtask mutants --fortieth",
-            "cargo xtask schedules",
-            "cargo xtask soak --for 2m --profile dev",
-            "cargo xtask simulate --seeds 1000",
-            "cargo xtask e2e --may-skip \"${KINFORM_CI_MAY_SKIP:-}\"",
             "cargo fmt --all --check",
             "cargo clippy --workspace --all-targets --locked -- -D warnings",
             "cargo clippy -p kinform-core -p kinform --locked -- -D warnings",
             "cargo xtask tidy",
             "cargo doc --workspace --no-deps --locked",
+            "cargo xtask new",
+            "cargo xtask contract",
+            "cargo xtask mutants --fortieth",
+            "cargo xtask soak --for 2m --profile dev",
+            "cargo xtask e2e --may-skip \"${KINFORM_CI_MAY_SKIP:-}\"",
+            "cargo xtask schedules",
+            "cargo xtask ports --quick",
+            "cargo xtask simulate --seeds 1000",
         ];
         let at: Vec<_> = steps.iter().map(|step| script.find(step)).collect();
         assert!(at.iter().all(Option::is_some), "{at:?}");
