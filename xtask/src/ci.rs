@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: exactly what CI runs, by running it.
 //!
 //! ```text
-//! cargo xtask ci ──▶ .ci/run ──▶ test beside format, clippy, tidy, docs ──▶ new, contract, mutants, soak ──▶ e2e beside the rest
+//! cargo xtask ci ──▶ .ci/run ──▶ test beside format, clippy, tidy, docs ──▶ new, mutants beside soak ──▶ e2e beside the rest
 //! ```
 //!
 //! The steps are listed once, in the script, so that the two cannot differ.
@@ -41,9 +41,9 @@ mod tests {
             "cargo xtask tidy",
             "cargo doc --workspace --no-deps --locked",
             "cargo xtask new",
+            "cargo xtask soak --for 2m --profile dev",
             "cargo xtask contract",
             "cargo xtask mutants --fortieth",
-            "cargo xtask soak --for 2m --profile dev",
             "cargo xtask e2e --may-skip \"${KINFORM_CI_MAY_SKIP:-}\"",
             "cargo xtask schedules",
             "cargo xtask ports --quick",
