@@ -1,7 +1,7 @@
 //! `cargo xtask e2e shards`: replicas of sharded operators in trouble, for as long as one likes.
 //!
 //! ```text
-//! shards [--minutes N] [--seed N] [PART] ──▶ e2e/tests/it/sharing.rs, one run at a time ──▶ a row of figures each
+//! shards [--minutes N] [--seed N] [PART] ──▶ e2e/tests/shards/, one run at a time ──▶ a row of figures each
 //! ```
 //!
 //! The replicas need a machine of their own for the figures to mean something: nothing else is to run.
@@ -47,17 +47,17 @@ enum Part {
 }
 
 impl Part {
-    /// The module of its test.
-    fn path(self) -> &'static str {
+    /// The name of its test.
+    fn test(self) -> &'static str {
         match self {
-            Self::Embedded => "sharing::embedded::",
-            Self::Real => "sharing::real::",
-            Self::MixedEmbedded => "sharing::mixed_embedded::",
-            Self::MixedReal => "sharing::mixed_real::",
-            Self::SampleEmbedded => "sharing::sample_embedded::",
-            Self::SampleReal => "sharing::sample_real::",
-            Self::Careless => "sharing::careless::",
-            Self::Wire => "sharing::wire::",
+            Self::Embedded => "embedded",
+            Self::Real => "real",
+            Self::MixedEmbedded => "mixed_embedded",
+            Self::MixedReal => "mixed_real",
+            Self::SampleEmbedded => "sample_embedded",
+            Self::SampleReal => "sample_real",
+            Self::Careless => "careless",
+            Self::Wire => "wire",
         }
     }
 }
@@ -65,10 +65,13 @@ impl Part {
 impl Arguments {
     /// The tests, to be run by this cargo.
     pub(crate) fn command(&self, mut cargo: Command) -> Command {
-        let path = self.part.map_or("sharing::", Part::path);
         cargo
-            .args(["test", "--locked", "--test", "it", "--", "--nocapture"])
-            .args(["--test-threads=1", path])
+            .args(["test", "--locked", "--test", "shards", "--", "--nocapture"])
+            .arg("--test-threads=1");
+        if let Some(part) = self.part {
+            cargo.args(["--exact", part.test()]);
+        }
+        cargo
             .env("KINFORM_SHARDS_SECONDS", (self.minutes * 60).to_string())
             .env("KINFORM_SEED", self.seed.to_string());
         cargo
@@ -79,15 +82,14 @@ impl Arguments {
 mod tests {
     use super::*;
 
-    /// A filter that matches no test would be a run that succeeds.
+    /// A name that no test has would be a run that succeeds.
     #[test]
-    fn each_part_has_a_module_of_tests() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../e2e/tests/it/sharing.rs");
+    fn each_part_has_a_test() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../e2e/tests/shards/main.rs");
         let tests = std::fs::read_to_string(path).unwrap();
         for part in Part::value_variants() {
-            let module = part.path().trim_start_matches("sharing::");
-            let module = format!("\nmod {} {{", module.trim_end_matches("::"));
-            assert!(tests.contains(&module), "{part:?}");
+            let test = format!("\n#[test]\nfn {}() {{", part.test());
+            assert!(tests.contains(&test), "{part:?}");
         }
     }
 
@@ -115,7 +117,7 @@ mod tests {
             .get_args()
             .filter_map(|text| text.to_str())
             .collect();
-        assert!(given.ends_with(&["--test-threads=1", "sharing::mixed_real::"]));
+        assert!(given.ends_with(&["--test-threads=1", "--exact", "mixed_real"]));
         let seconds = command
             .get_envs()
             .find(|(name, _)| *name == "KINFORM_SHARDS_SECONDS");

@@ -1,4 +1,4 @@
-//! Figures of cost: a section that has one names the command that makes it.
+//! Figures of cost: a section that has one has a command that makes figures, too.
 //!
 //! ```text
 //! pages of cost ──▶ sections ──a number of bytes or of time, outside of code──▶ `cargo ..` or `kinform measure`, else a finding

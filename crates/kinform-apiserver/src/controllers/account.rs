@@ -114,53 +114,44 @@ fn ensure(state: &State, namespace: &str, plural: &str, mut object: Value) {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-    use http::{Method, Request};
+    use http::Method;
+    use serde_json::{Value, json};
 
     use crate::Server;
-
-    async fn ask(server: &Server, method: Method, path: &str, body: &str) -> (u16, String) {
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header("content-type", "application/json")
-            .body(Bytes::from(body.to_owned()))
-            .unwrap();
-        let reply = server.service().call(request).await;
-        let code = reply.status().as_u16();
-        let body = reply.into_body().collect().await.unwrap();
-        (code, String::from_utf8_lossy(&body).into_owned())
-    }
 
     #[tokio::test]
     async fn a_namespace_has_its_account_and_authority_at_once_and_again() {
         let server = Server::builder().plain().with_namespace_content();
         let server = server.in_process();
+        let service = server.service();
         let account = "/api/v1/namespaces/default/serviceaccounts/default";
-        assert_eq!(ask(&server, Method::GET, account, "").await.0, 200);
-        let namespace = r#"{"metadata": {"name": "a"}}"#;
-        let created = ask(&server, Method::POST, "/api/v1/namespaces", namespace).await;
+        assert_eq!(service.ask(Method::GET, account, Value::Null).await.0, 200);
+        let namespace = json!({"metadata": {"name": "a"}});
+        let created = service
+            .ask(Method::POST, "/api/v1/namespaces", namespace)
+            .await;
         assert_eq!(created.0, 201);
         for path in [
             "/api/v1/namespaces/a/serviceaccounts/default",
             "/api/v1/namespaces/a/configmaps/kube-root-ca.crt",
         ] {
-            assert_eq!(ask(&server, Method::GET, path, "").await.0, 200);
-            assert_eq!(ask(&server, Method::DELETE, path, "").await.0, 200);
-            assert_eq!(ask(&server, Method::GET, path, "").await.0, 200);
+            assert_eq!(service.ask(Method::GET, path, Value::Null).await.0, 200);
+            assert_eq!(service.ask(Method::DELETE, path, Value::Null).await.0, 200);
+            assert_eq!(service.ask(Method::GET, path, Value::Null).await.0, 200);
         }
         let authority = "/api/v1/namespaces/a/configmaps/kube-root-ca.crt";
-        let changed = r#"{"metadata": {"name": "kube-root-ca.crt"}, "data": {"x": "y"}}"#;
-        assert_eq!(ask(&server, Method::PUT, authority, changed).await.0, 200);
-        let (_, body) = ask(&server, Method::GET, authority, "").await;
-        assert!(
-            body.contains("\"ca.crt\"") && !body.contains("\"x\""),
-            "{body}"
-        );
-        let gone = ask(&server, Method::DELETE, "/api/v1/namespaces/a", "").await;
+        let changed = json!({"metadata": {"name": "kube-root-ca.crt"}, "data": {"x": "y"}});
+        assert_eq!(service.ask(Method::PUT, authority, changed).await.0, 200);
+        let (_, body) = service.ask(Method::GET, authority, Value::Null).await;
+        let data = &body["data"];
+        assert!(data["ca.crt"].is_string() && data["x"].is_null(), "{body}");
+        let gone = service
+            .ask(Method::DELETE, "/api/v1/namespaces/a", Value::Null)
+            .await;
         assert_eq!(gone.0, 200);
         assert_eq!(
-            ask(&server, Method::GET, "/api/v1/namespaces/a", "")
+            service
+                .ask(Method::GET, "/api/v1/namespaces/a", Value::Null)
                 .await
                 .0,
             404

@@ -158,25 +158,11 @@ fn forget(state: &State, secret: &Stored) {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-    use http::{Method, Request};
+    use http::Method;
     use serde_json::{Value, json};
 
     use super::*;
     use crate::Server;
-
-    async fn ask(server: &Server, method: Method, path: &str, body: Value) -> (u16, Value) {
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header("content-type", "application/json")
-            .body(Bytes::from(body.to_string()))
-            .unwrap();
-        let reply = server.service().call(request).await;
-        let code = reply.status().as_u16();
-        let body = reply.into_body().collect().await.unwrap();
-        (code, serde_json::from_slice(&body).unwrap())
-    }
 
     fn decoded(secret: &Value, key: &str) -> String {
         let bytes = STANDARD.decode(text(secret, &["data", key])).unwrap();
@@ -187,60 +173,55 @@ mod tests {
     #[tokio::test]
     async fn a_secret_for_a_token_is_filled_and_ends_with_its_account() {
         let server = Server::builder().with_namespace_content().in_process();
+        let service = server.service();
         let secrets = "/api/v1/namespaces/default/secrets";
         let of = |name: &str, account: &str| json!({"type": TYPE, "metadata": {"name": name, "annotations": {NAME: account}}});
-        let made = ask(&server, Method::POST, secrets, of("t", "default")).await;
+        let made = service.ask(Method::POST, secrets, of("t", "default")).await;
         assert_eq!(made.0, 201, "{}", made.1);
         let path = format!("{secrets}/t");
-        let (_, secret) = ask(&server, Method::GET, &path, Value::Null).await;
+        let (_, secret) = service.ask(Method::GET, &path, Value::Null).await;
         assert_eq!(decoded(&secret, "namespace"), "default");
         let token = decoded(&secret, "token");
         let review = json!({"spec": {"token": token}});
         let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";
-        let (_, known) = ask(&server, Method::POST, reviews, review.clone()).await;
+        let (_, known) = service.ask(Method::POST, reviews, review.clone()).await;
         let user = &known["status"]["user"];
         assert_eq!(
             user["username"], "system:serviceaccount:default:default",
             "{known}"
         );
         // An account that is not there has no token.
-        let made = ask(&server, Method::POST, secrets, of("none", "none")).await;
+        let made = service.ask(Method::POST, secrets, of("none", "none")).await;
         assert_eq!(made.0, 201);
-        let gone = ask(
-            &server,
-            Method::GET,
-            &format!("{secrets}/none"),
-            Value::Null,
-        )
-        .await;
+        let gone = service
+            .ask(Method::GET, &format!("{secrets}/none"), Value::Null)
+            .await;
         assert_eq!(gone.0, 404);
         let account = "/api/v1/namespaces/default/serviceaccounts/default";
         assert_eq!(
-            ask(&server, Method::DELETE, account, Value::Null).await.0,
+            service.ask(Method::DELETE, account, Value::Null).await.0,
             200
         );
-        assert_eq!(ask(&server, Method::GET, &path, Value::Null).await.0, 404);
-        let (_, unknown) = ask(&server, Method::POST, reviews, review).await;
+        assert_eq!(service.ask(Method::GET, &path, Value::Null).await.0, 404);
+        let (_, unknown) = service.ask(Method::POST, reviews, review).await;
         assert_eq!(unknown["status"]["authenticated"], Value::Null, "{unknown}");
     }
 
     #[tokio::test]
     async fn a_secret_that_is_gone_is_no_longer_named_by_its_account() {
         let server = Server::builder().with_namespace_content().in_process();
+        let service = server.service();
         let secrets = "/api/v1/namespaces/default/secrets";
         let account = "/api/v1/namespaces/default/serviceaccounts/default";
         let named = json!({"metadata": {"name": "default"},
             "secrets": [{"name": "t"}, {"name": "other"}]});
-        assert_eq!(ask(&server, Method::PUT, account, named).await.0, 200);
+        assert_eq!(service.ask(Method::PUT, account, named).await.0, 200);
         let secret = json!({"type": TYPE, "metadata": {"name": "t",
             "annotations": {NAME: "default"}}});
-        assert_eq!(ask(&server, Method::POST, secrets, secret).await.0, 201);
+        assert_eq!(service.ask(Method::POST, secrets, secret).await.0, 201);
         let path = format!("{secrets}/t");
-        assert_eq!(
-            ask(&server, Method::DELETE, &path, Value::Null).await.0,
-            200
-        );
-        let (_, left) = ask(&server, Method::GET, account, Value::Null).await;
+        assert_eq!(service.ask(Method::DELETE, &path, Value::Null).await.0, 200);
+        let (_, left) = service.ask(Method::GET, account, Value::Null).await;
         assert_eq!(left["secrets"], json!([{"name": "other"}]));
     }
 }

@@ -111,23 +111,10 @@ fn make(state: &State, addresses: &ResourceInfo, address: &IpAddr, service: &Val
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-    use http::{Method, Request};
+    use http::Method;
     use serde_json::{Value, json};
 
-    use crate::{Server, Service};
-
-    async fn ask(service: &Service, method: Method, path: &str, body: Value) -> Value {
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header("content-type", "application/json")
-            .body(Bytes::from(body.to_string()))
-            .unwrap();
-        let reply = service.call(request).await;
-        let body = reply.into_body().collect().await.unwrap();
-        serde_json::from_slice(&body).unwrap()
-    }
+    use crate::Server;
 
     #[tokio::test]
     async fn an_address_is_an_object_while_a_service_has_it() {
@@ -136,27 +123,27 @@ mod tests {
         let services = "/api/v1/namespaces/default/services";
         let object = json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 1}]}});
         let first = "/apis/networking.k8s.io/v1/ipaddresses/10.96.0.1";
-        let first = ask(&service, Method::GET, first, Value::Null).await;
+        let first = service.ask(Method::GET, first, Value::Null).await.1;
         assert_eq!(first["spec"]["parentRef"]["name"], "kubernetes", "{first}");
-        let made = ask(&service, Method::POST, services, object).await;
+        let made = service.ask(Method::POST, services, object).await.1;
         let address = made["spec"]["clusterIP"].as_str().unwrap();
         let path = format!("/apis/networking.k8s.io/v1/ipaddresses/{address}");
-        let found = ask(&service, Method::GET, &path, Value::Null).await;
+        let found = service.ask(Method::GET, &path, Value::Null).await.1;
         let parent = json!({"resource": "services", "namespace": "default", "name": "s"});
         assert_eq!(found["spec"]["parentRef"], parent, "{found}");
         let of = format!("{services}/s");
         let moved = json!({"metadata": {"name": "s"},
             "spec": {"type": "ExternalName", "externalName": "example.com"}});
-        ask(&service, Method::PUT, &of, moved).await;
-        let left = ask(&service, Method::GET, &path, Value::Null).await;
+        service.ask(Method::PUT, &of, moved).await.1;
+        let left = service.ask(Method::GET, &path, Value::Null).await.1;
         assert_eq!(left["code"], 404, "{left}");
         let back = json!({"metadata": {"name": "s"},
             "spec": {"type": "ClusterIP", "clusterIP": address, "ports": [{"port": 1}]}});
-        ask(&service, Method::PUT, &of, back).await;
-        let found = ask(&service, Method::GET, &path, Value::Null).await;
+        service.ask(Method::PUT, &of, back).await.1;
+        let found = service.ask(Method::GET, &path, Value::Null).await.1;
         assert_eq!(found["spec"]["parentRef"], parent, "{found}");
-        ask(&service, Method::DELETE, &of, Value::Null).await;
-        let gone = ask(&service, Method::GET, &path, Value::Null).await;
+        service.ask(Method::DELETE, &of, Value::Null).await.1;
+        let gone = service.ask(Method::GET, &path, Value::Null).await.1;
         assert_eq!(gone["code"], 404, "{gone}");
     }
 }

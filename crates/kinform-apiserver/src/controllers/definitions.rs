@@ -237,13 +237,12 @@ fn put(state: &State, shelf: Shelf, mut object: Value, over: &Stored) -> bool {
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use bytes::Bytes;
-    use http::{Method, Request};
+    use http::Method;
     use serde_json::json;
 
     use super::*;
+    use crate::Server;
     use crate::definition::CLEANUP;
-    use crate::{Server, Service};
 
     const TYPES: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     const OBJECTS: &str = "/apis/example.com/v1/foos";
@@ -272,19 +271,6 @@ mod tests {
         assert!(state.store.get(definitions, "foos.example.com").is_none());
     }
 
-    async fn ask(service: &Service, method: Method, path: &str, body: &Value) -> (u16, Value) {
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header("content-type", "application/json")
-            .body(Bytes::from(body.to_string()))
-            .unwrap();
-        let reply = service.call(request).await;
-        let code = reply.status().as_u16();
-        let body = reply.into_body().collect().await.unwrap();
-        (code, serde_json::from_slice(&body).unwrap_or_default())
-    }
-
     fn foos() -> Value {
         let schema = json!({"openAPIV3Schema": {"type": "object"}});
         let version = json!({"name": "v1", "served": true, "storage": true, "schema": schema});
@@ -303,16 +289,16 @@ mod tests {
         is_made: &AtomicBool,
     ) -> u16 {
         let service = server.service();
-        let runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = { runtime }.enable_all().build().unwrap();
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().unwrap();
         let path = format!("{TYPES}/foos.example.com");
         runtime.block_on(async {
             loop {
                 let is_last = is_made.load(Ordering::Acquire);
-                let (_, seen) = ask(&service, Method::GET, &path, &Value::Null).await;
+                let (_, seen) = service.ask(Method::GET, &path, Value::Null).await;
                 is_looking.store(true, Ordering::Release);
                 if conditions::is_established(&seen) || is_last {
-                    return ask(&service, Method::GET, OBJECTS, &Value::Null).await.0;
+                    return service.ask(Method::GET, OBJECTS, Value::Null).await.0;
                 }
             }
         })
@@ -332,9 +318,7 @@ mod tests {
                 while !is_looking.load(Ordering::Acquire) && !looks.is_finished() {
                     std::thread::yield_now();
                 }
-                let made = foos();
-                let making = ask(&service, Method::POST, TYPES, &made);
-                let made = runtime.block_on(making);
+                let made = runtime.block_on(service.ask(Method::POST, TYPES, foos()));
                 is_made.store(true, Ordering::Release);
                 assert_eq!(made.0, 201, "{}", made.1);
                 looks.join().unwrap()

@@ -211,26 +211,12 @@ fn params(registry: &Registry, spec: &Value) -> Option<Arc<ResourceInfo>> {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-    use http::{Method, Request};
+    use http::Method;
     use serde_json::{Value, json};
 
     use crate::{Server, Service};
 
     const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
-
-    async fn send(service: &Service, method: Method, path: &str, body: Value) -> (u16, Value) {
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header("content-type", "application/json")
-            .body(Bytes::from(body.to_string()))
-            .unwrap();
-        let reply = service.call(request).await;
-        let code = reply.status().as_u16();
-        let body = reply.into_body().collect().await.unwrap();
-        (code, serde_json::from_slice(&body).unwrap())
-    }
 
     fn policy(name: &str, rule: &Value, more: &Value) -> Value {
         let mut rule = rule.clone();
@@ -245,10 +231,12 @@ mod tests {
     }
 
     async fn status(service: &Service, name: &str, rule: &Value, more: &Value) -> Value {
-        let (code, made) = send(service, Method::POST, POLICIES, policy(name, rule, more)).await;
+        let (code, made) = service
+            .ask(Method::POST, POLICIES, policy(name, rule, more))
+            .await;
         assert_eq!(code, 201, "{made}");
         let path = format!("{POLICIES}/{name}");
-        let (_, found) = send(service, Method::GET, &path, Value::Null).await;
+        let (_, found) = service.ask(Method::GET, &path, Value::Null).await;
         found["status"].clone()
     }
 
@@ -308,7 +296,7 @@ mod tests {
             "versions": [{"name": "v1", "served": true, "storage": true,
                 "schema": {"openAPIV3Schema": schema}}]}});
         let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        let (code, made) = send(&service, Method::POST, path, definition).await;
+        let (code, made) = service.ask(Method::POST, path, definition).await;
         assert_eq!(code, 201, "{made}");
         let toys =
             json!({"apiGroups": ["example.com"], "apiVersions": ["v1"], "resources": ["toys"]});
@@ -399,14 +387,14 @@ mod tests {
         let right = json!({"validations": [{"expression": "object.spec.replicas > 1"}]});
         status(&service, "p", &deployments(), &right).await;
         let path = format!("{POLICIES}/p");
-        let (_, mut found) = send(&service, Method::GET, &path, Value::Null).await;
+        let (_, mut found) = service.ask(Method::GET, &path, Value::Null).await;
         let by = |entry: &&Value| entry["manager"] == super::MANAGER;
         let owners = found["metadata"]["managedFields"].as_array().unwrap();
         assert_eq!(owners.iter().filter(by).count(), 1, "{found}");
         found["spec"]["validations"][0]["expression"] = json!("object.spec.frobs > 1");
-        let (code, _) = send(&service, Method::PUT, &path, found).await;
+        let (code, _) = service.ask(Method::PUT, &path, found).await;
         assert_eq!(code, 200);
-        let (_, found) = send(&service, Method::GET, &path, Value::Null).await;
+        let (_, found) = service.ask(Method::GET, &path, Value::Null).await;
         assert_eq!(found["status"]["observedGeneration"], 2, "{found}");
         let warnings = &found["status"]["typeChecking"]["expressionWarnings"];
         assert_eq!(warnings.as_array().map(Vec::len), Some(1), "{found}");

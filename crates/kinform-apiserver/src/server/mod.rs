@@ -399,6 +399,26 @@ pub struct Service {
 }
 
 impl Service {
+    /// The code and the JSON of the answer to a request of a test, without a body if it is null.
+    #[cfg(test)]
+    pub(crate) async fn ask(
+        &self,
+        method: http::Method,
+        path: &str,
+        body: serde_json::Value,
+    ) -> (u16, serde_json::Value) {
+        let body = match body {
+            serde_json::Value::Null => Bytes::new(),
+            body => Bytes::from(body.to_string()),
+        };
+        let request = Request::builder().method(method).uri(path);
+        let request = request.header("content-type", "application/json");
+        let reply = self.call(request.body(body).unwrap()).await;
+        let code = reply.status().as_u16();
+        let bytes = reply.into_body().collect().await.unwrap();
+        (code, serde_json::from_slice(&bytes).unwrap_or_default())
+    }
+
     /// Answers a request; the body of the reply is made while it is read. A bearer token in the
     /// request authenticates its holder.
     ///

@@ -38,14 +38,7 @@ const NAMESPACES: &str = "/api/v1/namespaces";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 async fn send(service: &Service, method: Method, path: &str, body: Value) -> u16 {
-    let body = match body {
-        Value::Null => Bytes::new(),
-        body => Bytes::from(body.to_string()),
-    };
-    let request = http::Request::builder().method(method).uri(path);
-    let request = request.header("content-type", "application/json");
-    let reply = service.call(request.body(body).unwrap()).await;
-    reply.status().as_u16()
+    service.ask(method, path, body).await.0
 }
 
 async fn server() -> (Server, Service) {

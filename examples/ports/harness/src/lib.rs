@@ -19,6 +19,7 @@ pub mod port;
 pub mod program;
 pub mod table;
 pub mod trace;
+pub mod wait;
 
 pub use cluster::Cluster;
 pub use port::Port;

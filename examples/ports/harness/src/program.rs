@@ -196,7 +196,25 @@ impl Program {
         let what = format!("the address of its {port}");
         self.until(&what, || std::future::ready(find().is_some()))
             .await?;
-        get(find().ok_or(what)?, path).await
+        tokio::time::timeout(PATIENCE, get(find().ok_or(what)?, path)).await?
+    }
+
+    /// Waits until a page has a line that begins so.
+    ///
+    /// # Errors
+    /// It has none, in time, or there is no reply.
+    pub async fn until_page(&mut self, page: Page, line: &str) -> Result<(), StageError> {
+        let began = Instant::now();
+        loop {
+            let (_, text) = self.get(page).await?;
+            if text.lines().any(|of| of.starts_with(line)) {
+                return Ok(());
+            }
+            if began.elapsed() > PATIENCE {
+                return Err(format!("no line {line} in:\n{text}\n{}", self.log()).into());
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     /// Asks the process to end, and waits for it.

@@ -124,16 +124,7 @@ fn map(name: &str) -> Value {
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 async fn send(service: &Service, method: Method, path: &str, body: Value) -> (u16, Value) {
-    let body = match body {
-        Value::Null => Bytes::new(),
-        body => Bytes::from(body.to_string()),
-    };
-    let request = http::Request::builder().method(method).uri(path);
-    let request = request.header("content-type", "application/json");
-    let reply = service.call(request.body(body).unwrap()).await;
-    let code = reply.status().as_u16();
-    let bytes = reply.into_body().collect().await.unwrap();
-    (code, serde_json::from_slice(&bytes).unwrap_or_default())
+    service.ask(method, path, body).await
 }
 
 async fn get(service: &Service, name: &str) -> u16 {

@@ -10,18 +10,14 @@ use std::time::Duration;
 
 use documents::{Document, DocumentSpec, DocumentStatus};
 use harness::trace::Run;
-use harness::{Cluster, Column, Page, Program, StageError};
+use harness::{Cluster, Column, Page, Program, StageError, wait};
 use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 /// The error of a test.
 pub(crate) type Failed = StageError;
-
-/// BOUND: the time for anything to happen; a watcher of kube-runtime pauses for up to 30 seconds.
-const PATIENCE: Duration = Duration::from_secs(90);
-/// The pause between two looks.
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// A cluster, and a program if one was started.
 pub(crate) struct Stage {
@@ -163,32 +159,30 @@ impl Stage {
         self.wait(reason, look).await
     }
 
+    /// The events about a document, once one is there that was asked for after all of them: a program
+    /// may send them in the background, in their order.
+    pub(crate) async fn all_events(&self, name: &str) -> Result<Vec<Event>, Failed> {
+        self.create("the-last", "A title", true).await?;
+        self.until_event("the-last", "HideRequested").await?;
+        self.events(name).await
+    }
+
     pub(crate) async fn page(&mut self, page: Page) -> Result<(u16, String), Failed> {
         self.program()?.get(page).await
     }
 
     /// Waits until a page has a line that begins so.
     pub(crate) async fn until_page(&mut self, page: Page, line: &str) -> Result<(), Failed> {
-        let began = std::time::Instant::now();
-        loop {
-            let (_, text) = self.page(page).await?;
-            if text.lines().any(|of| of.starts_with(line)) {
-                return Ok(());
-            }
-            if began.elapsed() > PATIENCE {
-                return Err(format!("no line {line} in:\n{text}\n{}", self.log()).into());
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
+        self.program()?.until_page(page, line).await
     }
 
     /// The time of the last event, as the page tells it.
-    pub(crate) async fn last_event(&mut self) -> Result<String, Failed> {
+    pub(crate) async fn last_event(&mut self) -> Result<Timestamp, Failed> {
         let (code, text) = self.page(Page::Diagnostics).await?;
         assert_eq!(code, 200);
         let page: Value = serde_json::from_str(&text)?;
         assert_eq!(page["reporter"], "document-controller");
-        Ok(page["last_event"].as_str().ok_or("no time")?.to_owned())
+        Ok(page["last_event"].as_str().ok_or("no time")?.parse()?)
     }
 
     pub(crate) fn runs(&self) -> Vec<Run> {
@@ -231,17 +225,8 @@ impl Stage {
     async fn wait<T, F: Future<Output = Result<Option<T>, Failed>>>(
         &self,
         what: &str,
-        mut look: impl FnMut() -> F,
+        look: impl FnMut() -> F,
     ) -> Result<T, Failed> {
-        let began = std::time::Instant::now();
-        loop {
-            if let Some(found) = look().await? {
-                return Ok(found);
-            }
-            if began.elapsed() > PATIENCE {
-                return Err(format!("waited in vain: {what}:\n{}", self.log()).into());
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
+        wait::until(what, || self.log(), look).await
     }
 }

@@ -7,9 +7,9 @@
 use std::fmt::Debug;
 use std::path::Path;
 use std::process::ExitStatus;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use harness::{Cluster, Column, Page, Program, StageError};
+use harness::{Cluster, Column, Page, Program, StageError, wait};
 use hosts::HostConfig;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Secret;
@@ -21,10 +21,6 @@ use serde_json::{Value, json};
 /// The error of a test.
 pub(crate) type Failed = StageError;
 
-/// BOUND: the time for anything to happen; a watcher of kube-runtime pauses for up to 30 seconds.
-const PATIENCE: Duration = Duration::from_secs(90);
-/// The pause between two looks.
-const PAUSE: Duration = Duration::from_millis(20);
 /// A pause between runs that no test lives to see.
 const CHECK_BACK: Duration = Duration::from_secs(300);
 
@@ -157,17 +153,7 @@ impl Stage {
 
     /// Waits until a page has a line that begins so.
     pub(crate) async fn until_page(&mut self, page: Page, line: &str) -> Result<(), Failed> {
-        let began = Instant::now();
-        loop {
-            let (_, text) = self.page(page).await?;
-            if text.lines().any(|of| of.starts_with(line)) {
-                return Ok(());
-            }
-            if began.elapsed() > PATIENCE {
-                return Err(format!("no line {line} in:\n{text}\n{}", self.log()).into());
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
+        self.program.until_page(page, line).await
     }
 
     pub(crate) fn log(&self) -> String {
@@ -190,17 +176,8 @@ impl Stage {
     async fn wait<T, F: Future<Output = Result<Option<T>, Failed>>>(
         &self,
         what: &str,
-        mut look: impl FnMut() -> F,
+        look: impl FnMut() -> F,
     ) -> Result<T, Failed> {
-        let began = Instant::now();
-        loop {
-            if let Some(found) = look().await? {
-                return Ok(found);
-            }
-            if began.elapsed() > PATIENCE {
-                return Err(format!("waited in vain: {what}:\n{}", self.log()).into());
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
+        wait::until(what, || self.log(), look).await
     }
 }
