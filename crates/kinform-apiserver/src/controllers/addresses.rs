@@ -134,15 +134,15 @@ mod tests {
         let of = format!("{services}/s");
         let moved = json!({"metadata": {"name": "s"},
             "spec": {"type": "ExternalName", "externalName": "example.com"}});
-        service.ask(Method::PUT, &of, moved).await.1;
+        service.ask(Method::PUT, &of, moved).await;
         let left = service.ask(Method::GET, &path, Value::Null).await.1;
         assert_eq!(left["code"], 404, "{left}");
         let back = json!({"metadata": {"name": "s"},
             "spec": {"type": "ClusterIP", "clusterIP": address, "ports": [{"port": 1}]}});
-        service.ask(Method::PUT, &of, back).await.1;
+        service.ask(Method::PUT, &of, back).await;
         let found = service.ask(Method::GET, &path, Value::Null).await.1;
         assert_eq!(found["spec"]["parentRef"], parent, "{found}");
-        service.ask(Method::DELETE, &of, Value::Null).await.1;
+        service.ask(Method::DELETE, &of, Value::Null).await;
         let gone = service.ask(Method::GET, &path, Value::Null).await.1;
         assert_eq!(gone["code"], 404, "{gone}");
     }
