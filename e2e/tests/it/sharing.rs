@@ -20,7 +20,7 @@ fn each_key_is_written_by_the_owner_of_its_shard_though_replicas_come_and_go() {
 }
 
 #[test]
-fn every_change_of_the_sample_is_answered_and_only_what_was_deleted_is_cleaned_up() {
+fn every_change_is_answered_and_only_what_was_deleted_is_cleaned_up() {
     block(on_embedded(SAMPLES, Work::Sample, SHORT));
 }
 
