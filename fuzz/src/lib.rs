@@ -28,6 +28,7 @@ pub mod continue_token;
 pub mod cuts;
 pub mod draw;
 pub mod field_path;
+pub mod frames;
 pub mod head;
 pub mod heap;
 pub mod in_process;
@@ -43,8 +44,10 @@ pub mod negotiation;
 pub mod neighbours;
 pub mod patterns;
 pub mod protobuf;
+pub mod recording;
 pub mod selectors;
 pub mod shape;
+pub mod snapshot;
 pub mod strategic_merge;
 pub mod twin;
 pub mod watch;
@@ -75,7 +78,7 @@ const SHORT: Duration = Duration::from_millis(20);
 const LONG: Duration = Duration::from_millis(250);
 
 /// All of them.
-pub const TARGETS: [Target; 19] = [
+pub const TARGETS: [Target; 21] = [
     of("list", list::run, (SHORT, json::WORDS)),
     of("watch", watch::run, (SHORT, json::WORDS)),
     of("head", head::run, (SHORT, json::WORDS)),
@@ -107,6 +110,8 @@ pub const TARGETS: [Target; 19] = [
     of("patterns", patterns::run, (LONG, patterns::WORDS)),
     of("kubeconfig", kubeconfig::run, (LONG, kubeconfig::WORDS)),
     of("manifests", manifests::run, (LONG, manifests::WORDS)),
+    of("snapshot", snapshot::run, (LONG, snapshot::WORDS)),
+    of("recording", recording::run, (LONG, recording::WORDS)),
 ];
 
 const fn of(

@@ -172,7 +172,10 @@ fn read(item: &Item<'_>) -> String {
     let object = Object::from_item(item, &Projection::new());
     if let Ok(object) = &object {
         // U+FFFD for a byte that is not UTF-8 is three; lengths around it may grow, too.
-        assert!(object.bytes().len() <= 4 * item.bytes().len() + 16, "it grew");
+        assert!(
+            object.bytes().len() <= 4 * item.bytes().len() + 16,
+            "it grew"
+        );
     }
     describe(object)
 }

@@ -179,3 +179,13 @@ fn a_seed_gives_the_same_inputs_again() {
     };
     assert_eq!(made(), made());
 }
+
+#[test]
+fn snapshots_keep_their_promises() {
+    keeps_its_promises("snapshot");
+}
+
+#[test]
+fn recordings_keep_their_promises() {
+    keeps_its_promises("recording");
+}

@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     seed: u64,
 }
 
-const TARGETS: [&str; 19] = [
+const TARGETS: [&str; 21] = [
     "list",
     "watch",
     "head",
@@ -50,6 +50,8 @@ const TARGETS: [&str; 19] = [
     "patterns",
     "kubeconfig",
     "manifests",
+    "snapshot",
+    "recording",
 ];
 
 /// Runs the targets of `fuzz/` in the repository at `root`; their output goes to the terminal.

@@ -286,7 +286,8 @@ impl Applier {
     }
 
     fn put(&mut self, object: Object, batch: &mut Batch) {
-        if let Some(stored) = batch.edit.get(object.key_ref()) {
+        let found = batch.edit.find(object.key_ref());
+        if let Some((_, stored)) = found {
             if same_version(stored, &object) {
                 self.counts.duplicates += 1;
                 return;
@@ -296,13 +297,14 @@ impl Applier {
                 return;
             }
         }
+        let slot = found.map(|(slot, _)| slot);
         self.counts.applied += 1;
         batch.reached.by(&object);
         batch.is_touched = true;
         heal(&mut batch.edit, &object, &mut batch.events);
         let cold = cold(&mut self.tier, &object);
         let new = batch.pending.handle(&object);
-        let old = batch.edit.insert_as(object, cold);
+        let old = batch.edit.insert_found(object, cold, slot);
         batch.pending.stored(old, new);
     }
 

@@ -105,7 +105,8 @@ impl Edit {
         self.find(key).map(|(_, object)| object)
     }
 
-    fn find(&mut self, key: KeyRef<'_>) -> Option<(u32, &Object)> {
+    /// The same with its slot.
+    pub(crate) fn find(&mut self, key: KeyRef<'_>) -> Option<(u32, &Object)> {
         if self.frontier.is_passed_by(&self.state, key) {
             return None;
         }
@@ -138,6 +139,16 @@ impl Edit {
     /// The same, storing its cold twin instead, if there is one: indexes look at the object.
     pub fn insert_as(&mut self, object: Object, cold: Option<Object>) -> Option<Object> {
         let known = self.find(object.key_ref()).map(|(slot, _)| slot);
+        self.insert_found(object, cold, known)
+    }
+
+    /// The same where [`find`](Self::find) was just asked for the key, and the slot that it told.
+    pub(crate) fn insert_found(
+        &mut self,
+        object: Object,
+        cold: Option<Object>,
+        known: Option<u32>,
+    ) -> Option<Object> {
         self.insert_at(object, cold, known).1
     }
 

@@ -21,6 +21,7 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, Guard};
 use futures::stream::{self, BoxStream, SelectAll, StreamExt};
 use kinform_api::{KeyRef, Scope, mutant};
+use kinform_core::object::Object;
 use kinform_core::store::index::Index as CoreIndex;
 use kinform_core::store::past::PastLimits;
 use tokio::sync::watch;
@@ -73,6 +74,8 @@ pub(crate) struct Group {
     // `None` for a view of one watch.
     recipe: Option<Arc<dyn Recipe>>,
     tasks: Tasks,
+    // INVARIANT: `Some` if the only watch has no namespace; then the members never change.
+    whole: Option<Arc<Core>>,
     members: ArcSwap<Vec<Member>>,
     changed: watch::Sender<u64>,
     edit: Mutex<Edit>,
@@ -103,6 +106,10 @@ impl Cores {
         } = parts;
         debug_assert!(!cores.is_empty(), "an informer begins with something");
         let info = cores[0].1.info.clone();
+        let whole = match &cores[..] {
+            [(None, core)] => Some(Arc::clone(core)),
+            _ => None,
+        };
         let mut edit = Edit::default();
         let members = cores.into_iter();
         let members = members.map(|(namespace, core)| edit.member(namespace, core));
@@ -112,6 +119,7 @@ impl Cores {
         Self(Arc::new(Group {
             info,
             recipe,
+            whole,
             members: ArcSwap::new(Arc::new(members)),
             changed: watch::Sender::new(0),
             edit: Mutex::new(edit),
@@ -131,6 +139,17 @@ impl Cores {
     /// The watches as they are now.
     pub(crate) fn members(&self) -> Guard<Arc<Vec<Member>>> {
         self.0.members.load()
+    }
+
+    /// The newest object of a key.
+    pub(crate) fn get(&self, key: KeyRef<'_>) -> Option<Object> {
+        // Most informers watch all namespaces: their reads need not ask who the members are.
+        if let Some(core) = &self.0.whole {
+            return core.get(key);
+        }
+        let members = self.members();
+        let mut members = members.iter().filter(|member| member.core.may_hold(key));
+        members.find_map(|member| member.core.get(key))
     }
 
     /// A receiver that wakes when the members change.

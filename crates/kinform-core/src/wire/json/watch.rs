@@ -7,9 +7,11 @@
 //! Frames are cut out by their brackets, so newlines between them are optional. The frame's own
 //! keys are validated here, its object when one is made of it. A frame that is not an event is
 //! passed on as a status, as unknown or as malformed, and the stream goes on after it.
+//! The objects of a streaming list are compared with the one before them, as the items of a list.
+//! A bookmark frees what is remembered of them, so that an idle watch holds nothing.
 //!
 //! INVARIANT: the frames depend on the bytes only, never on where the chunks were cut.
-//! BOUND: one frame is held, never more.
+//! BOUND: one frame is held, and what `previous` remembers of one object.
 //! Upstream: `client-go:rest/watch/decoder.go`, `apimachinery:pkg/watch/streamwatcher.go`.
 
 use std::ops::Range;
@@ -34,6 +36,7 @@ use crate::wire::watch::{self, FRAME_BYTES, Frame, FrameKind};
 pub(in crate::wire) struct WatchFramer {
     piece: Piece,
     guess: Guess,
+    previous: PreviousItem,
     in_frame: bool,
 }
 
@@ -43,6 +46,7 @@ impl WatchFramer {
         Self {
             piece: Piece::new(max_item_bytes.saturating_add(FRAME_BYTES)),
             guess: Guess::default(),
+            previous: PreviousItem::new(),
             in_frame: false,
         }
     }
@@ -51,7 +55,7 @@ impl WatchFramer {
     fn frame(&mut self, chunk: &[u8], frame: &mut impl FnMut(Frame<'_>)) -> Option<usize> {
         if self.piece.is_fresh() && self.guess.may_hold(chunk.len()) {
             let limit = self.piece.limit() - FRAME_BYTES;
-            if let Some((whole, length)) = usual(chunk, limit) {
+            if let Some((whole, length)) = usual(chunk, limit, &mut self.previous) {
                 self.guess.was(length);
                 frame(whole);
                 return Some(length);
@@ -62,7 +66,11 @@ impl WatchFramer {
             Read::More => return None,
             Read::Whole(bytes) => {
                 self.guess.was(bytes.len());
-                frame(parse(bytes));
+                let whole = parse(bytes);
+                if whole.kind == FrameKind::Known(WatchEventKind::Bookmark) {
+                    self.previous = PreviousItem::new();
+                }
+                frame(whole);
             }
             Read::TooLarge(start) => frame(too_large(start)),
         }
@@ -113,8 +121,12 @@ impl Step for WatchFramer {
 }
 
 /// Returns the frame that `chunk` begins with, and its length, if it has the form that API servers
-/// write.
-fn usual(chunk: &[u8], limit: usize) -> Option<(Frame<'_>, usize)> {
+/// write. Its object is compared with the previous one.
+fn usual<'a>(
+    chunk: &'a [u8],
+    limit: usize,
+    previous: &mut PreviousItem,
+) -> Option<(Frame<'a>, usize)> {
     use WatchEventKind::{Added, Deleted, Modified};
     let rest = chunk.strip_prefix(b"{\"type\":\"")?;
     let (kind, rest) = [Added, Modified, Deleted]
@@ -125,7 +137,7 @@ fn usual(chunk: &[u8], limit: usize) -> Option<(Frame<'_>, usize)> {
     if !rest.starts_with(b"{") {
         return None;
     }
-    let object = item::first(rest, limit, &mut PreviousItem::default())?;
+    let object = item::first(rest, limit, previous)?;
     let end = object.bytes().len();
     let length = chunk.len() - rest.len() + end + 1;
     (rest.get(end) == Some(&b'}')).then_some((
@@ -285,6 +297,32 @@ mod tests {
         );
         assert_eq!(end, Ok(()));
         assert_eq!(every_way(b"", 10), (vec![], Ok(())));
+    }
+
+    #[test]
+    fn objects_that_are_alike_have_the_faults_that_they_have_alone() {
+        let event = |kind: &str, name: &str, container: &str| {
+            format!(
+                "{{\"type\":\"{kind}\",\"object\":{{\"metadata\":{{\"name\":\"{name}\",\
+                \"managedFields\":[{{\"f:a\":{{}}}}]}},\"spec\":{{\"containers\":[{container}]}}}}}}\n"
+            )
+        };
+        let good = r#"{"image":"nginx:1.27","args":["-c","/etc/x"]}"#;
+        for bad in ["1 2", "}", "[{]", "\"\u{1}\"", "{\"image\":nginx}"] {
+            let bookmark = event("BOOKMARK", "", good);
+            let body = [
+                event("ADDED", "a", good),
+                event("ADDED", "b", good),
+                event("ADDED", "c", bad),
+                event("MODIFIED", "b", good),
+                bookmark,
+                event("DELETED", "d", bad),
+                event("ADDED", "e", good),
+            ]
+            .concat();
+            let (frames, _) = every_way(body.as_bytes(), 1000);
+            assert_eq!(frames[0].1, frames[1].1.replace("\"b\"", "\"a\""), "{bad}");
+        }
     }
 
     #[test]

@@ -1,0 +1,12 @@
+//! `cargo +nightly fuzz run recording --features libfuzzer`: libFuzzer mutates, the library asserts.
+//!
+//! ```text
+//! libFuzzer ──▶ bytes ──▶ kinform_fuzz::recording::run
+//! ```
+//!
+//! Nothing is decided here: the driver for stable compilers runs the same function.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    kinform_fuzz::recording::run(bytes);
+});
