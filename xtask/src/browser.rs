@@ -19,8 +19,6 @@ use crate::suite;
 
 /// The folder of the checks, in the repository.
 const SOURCE: &str = "e2e/browser";
-/// The folder of the pictures, in the repository.
-const PICTURES: &str = "docs/pictures";
 /// Names of the browser.
 const BROWSERS: [&str; 4] = [
     "chromium",
@@ -191,17 +189,14 @@ impl Ready {
     }
 }
 
-/// Makes the pictures of the documents.
+/// Makes the pictures of the page in a folder.
 ///
 /// # Errors
 /// A program is missing or fails, or a picture is too large.
-pub(crate) fn pictures(root: &Path) -> Result<String, String> {
+pub(crate) fn pictures(root: &Path, folder: &Path) -> Result<(), String> {
     let ready = ready(root)?.map_err(|missing| missing.advice())?;
-    let folder =
-        std::path::absolute(root.join(PICTURES)).map_err(|error| format!("pictures: {error}"))?;
-    let status = ready.command().arg("--pictures").arg(folder).status();
-    match status {
-        Ok(status) if status.success() => Ok(format!("pictures: they are in {PICTURES}/")),
+    match ready.command().arg("--pictures").arg(folder).status() {
+        Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("pictures: {status}")),
         Err(error) => Err(format!("pictures: node could not be started: {error}")),
     }

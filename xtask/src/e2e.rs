@@ -405,8 +405,11 @@ fn browser(
 }
 
 fn terminal(root: &Path, leave: Leave<'_>) -> Result<String, String> {
-    if !suite::is_there("tmux", "-V") {
-        say("SKIPPED: the terminal's checks need tmux: install Debian's package tmux");
+    if !terminal::is_possible() {
+        say(&format!(
+            "SKIPPED: the terminal's checks need {}",
+            terminal::NEEDED
+        ));
         let row = format!("kinform top in tmux | embedded | {SKIPPED} no tmux |");
         return Skipped::of(&[row]).close(0, leave);
     }

@@ -22,6 +22,7 @@ mod map;
 mod mutants;
 mod new;
 mod options;
+mod pictures;
 mod ports;
 mod release;
 mod schedules;
@@ -64,7 +65,7 @@ enum Task {
     New(new::Arguments),
     /// Compares the options in docs/book/src/configuration.md with the code, or writes them.
     Options(options::Arguments),
-    /// Makes the pictures of the documents anew, by a browser.
+    /// Makes the pictures of the documents anew, by a browser and by tmux.
     Pictures,
     /// Tests and measures public operators that were moved over from kube-runtime.
     Ports(ports::Arguments),
@@ -106,7 +107,7 @@ fn main() -> ExitCode {
         Task::Mutants(arguments) => mutants::run(root, &arguments),
         Task::New(arguments) => new::run(root, &arguments),
         Task::Options(arguments) => options::run(root, &arguments),
-        Task::Pictures => browser::pictures(root),
+        Task::Pictures => pictures::run(root),
         Task::Ports(arguments) => ports::run(root, &arguments),
         Task::Schedules(arguments) => schedules::run(root, &arguments),
         Task::Soak(arguments) => soak::run(root, &arguments),

@@ -10,13 +10,18 @@
 //! Secret whose value is nowhere, and a program that ends.
 //! BOUND: each fact may take 30 s.
 //!
+//! * `terminal/picture.rs`: a screen as a picture for the documents.
+//!
 //! Upstream counterpart: none.
 
+mod picture;
+
 use std::fmt::Write as _;
+use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -33,6 +38,19 @@ const SCREENS: usize = 40;
 /// The words that make the program show something.
 const WORDS: [&str; 7] = [
     "relist", "poison", "hot-loop", "fight", "slow", "names", "secret",
+];
+/// BOUND: bytes of a picture in the repository.
+const PICTURE: usize = 200_000;
+/// The program that is needed, and how to get it.
+pub(crate) const NEEDED: &str = "tmux: install Debian's package tmux";
+/// The size of the terminal of a picture: as wide as a page of text.
+const PICTURED: (u16, u16) = (100, 30);
+/// The words whose effects are on the pictures.
+const SEEN: [&str; 5] = ["relist", "poison", "hot-loop", "fight", "slow"];
+/// Names of pictures, the key of each view, and the time in which its lines of values grow.
+const PICTURES: [(&str, &str, Duration); 2] = [
+    ("terminal-pipeline.svg", "1", Duration::from_secs(40)),
+    ("terminal-problems.svg", "6", Duration::from_secs(1)),
 ];
 /// The value of the program's Secret, and what base64 makes of it.
 const CANARY: [&str; 2] = [
@@ -72,12 +90,10 @@ const FACTS: [(&str, &[&str]); 5] = [
 /// # Errors
 /// A program does not build or start, or a check failed: the screen that was there.
 pub(crate) fn run(root: &Path) -> Result<String, String> {
-    let kinform = suite::program(root, root, &["build", "-p", "kinform-cli"], "kinform")?;
-    let e2e = root.join("e2e");
-    let watched = suite::program(root, &e2e, &["build", "--bin", "watched"], "watched")?;
+    let (kinform, watched) = programs(root)?;
     let mut report = String::new();
     for (width, height) in SIZES {
-        let mut program = Program::start(&watched)?;
+        let mut program = Program::start(&watched, &[])?;
         for word in WORDS {
             program.obey(word)?;
         }
@@ -111,6 +127,50 @@ pub(crate) fn run(root: &Path) -> Result<String, String> {
     Ok(report)
 }
 
+/// Makes the pictures of the screen in a folder.
+///
+/// # Errors
+/// tmux is missing, a program does not build or start, or a picture is too large.
+pub(crate) fn pictures(root: &Path, folder: &Path) -> Result<(), String> {
+    if !is_possible() {
+        return Err(format!("pictures of the terminal need {NEEDED}"));
+    }
+    let (kinform, watched) = programs(root)?;
+    let mut program = Program::start(&watched, &["--rate", "900"])?;
+    for word in SEEN {
+        program.obey(word)?;
+    }
+    let screen = Screen::open(&kinform, &program.url, PICTURED)?;
+    for (name, key, time) in PICTURES {
+        screen.keys(&[key]);
+        screen.pass(time);
+        let shown = screen.styled();
+        if !shown.contains("kinform top") {
+            return Err(format!("pictures: {name}: the screen ended:\n{shown}"));
+        }
+        let svg = picture::svg(&shown, PICTURED);
+        if svg.len() > PICTURE {
+            return Err(format!("pictures: {name} is larger than {PICTURE} bytes"));
+        }
+        let path = folder.join(name);
+        fs::write(&path, svg).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Returns whether tmux is there.
+pub(crate) fn is_possible() -> bool {
+    suite::is_there("tmux", "-V")
+}
+
+/// The command, and the program that is watched.
+fn programs(root: &Path) -> Result<(PathBuf, PathBuf), String> {
+    let kinform = suite::program(root, root, &["build", "-p", "kinform-cli"], "kinform")?;
+    let e2e = root.join("e2e");
+    let watched = suite::program(root, &e2e, &["build", "--bin", "watched"], "watched")?;
+    Ok((kinform, watched))
+}
+
 /// The program that is watched.
 struct Program {
     child: Child,
@@ -120,9 +180,10 @@ struct Program {
 }
 
 impl Program {
-    fn start(path: &Path) -> Result<Self, String> {
+    fn start(path: &Path, words: &[&str]) -> Result<Self, String> {
         let wrong = |error: std::io::Error| format!("terminal: {}: {error}", path.display());
         let mut child = Command::new(path)
+            .args(words)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -249,6 +310,17 @@ impl Screen {
         let _ = self.changes.recv_timeout(PAUSE);
     }
 
+    /// Lets a time pass.
+    fn pass(&self, time: Duration) {
+        let end = Instant::now() + time;
+        while let Some(rest) = end.checked_duration_since(Instant::now()) {
+            let changed = self.changes.recv_timeout(rest);
+            if changed == Err(RecvTimeoutError::Disconnected) {
+                return;
+            }
+        }
+    }
+
     fn tmux(&self, words: &[&str]) -> Command {
         let mut command = Command::new("tmux");
         command.args(["-L", &self.socket]).args(words);
@@ -261,7 +333,16 @@ impl Screen {
     }
 
     fn capture(&self) -> String {
-        let output = self.tmux(&["capture-pane", "-p"]).output();
+        self.captured(&["capture-pane", "-p"])
+    }
+
+    /// The screen with escape sequences for its styles.
+    fn styled(&self) -> String {
+        self.captured(&["capture-pane", "-e", "-p"])
+    }
+
+    fn captured(&self, words: &[&str]) -> String {
+        let output = self.tmux(words).output();
         let output = output.map(|output| output.stdout).unwrap_or_default();
         String::from_utf8_lossy(&output).into_owned()
     }

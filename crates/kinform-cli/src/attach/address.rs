@@ -28,6 +28,8 @@ use crate::exit::Failure;
 const FILE_BYTES: u64 = 4 << 10;
 const ENTRIES: usize = 10_000;
 const NAMED: usize = 10;
+const FILE_HINT: &str = "attach to the address that the program printed, or to the file that it wrote \
+                         without a terminal: kinform-inspector-PID-N.url";
 
 /// An address that can be asked.
 #[derive(Clone, PartialEq, Eq)]
@@ -71,7 +73,7 @@ pub(super) fn read(text: &str, variable: Option<String>) -> Result<Address, Fail
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             Err(usage(&format!("{text:?} is neither an address nor a file")))
         }
-        Err(error) => Err(Failure::new(format!("{text}: {error}"))),
+        Err(error) => Err(unread(path, &error)),
     }
 }
 
@@ -100,7 +102,10 @@ fn find_in(folder: &Path) -> Result<Address, Failure> {
     paths.sort();
     match &paths[..] {
         [] => Err(Failure::new("no program to attach to").with_hint(hint)),
-        [path] => of_file(&read_file(path)?, path),
+        [path] => of_file(
+            &read_file(path).map_err(|error| unread(path, &error))?,
+            path,
+        ),
         more => {
             let names = more
                 .iter()
@@ -142,8 +147,7 @@ fn read_file(path: &Path) -> std::io::Result<String> {
 
 fn of_file(text: &str, path: &Path) -> Result<Address, Failure> {
     let wrong = || {
-        Failure::new(format!("{}: no address of an inspector", path.display()))
-            .with_hint("a program writes its address into kinform-inspector-PID-N.url")
+        Failure::new(format!("{}: no address of an inspector", path.display())).with_hint(FILE_HINT)
     };
     let line = text.lines().next().unwrap_or_default().trim();
     if !is_address(line) {
@@ -154,6 +158,10 @@ fn of_file(text: &str, path: &Path) -> Result<Address, Failure> {
         address.token = Token::File(token, path.to_owned());
     }
     Ok(address)
+}
+
+fn unread(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(format!("{}: {error}", path.display())).with_hint(FILE_HINT)
 }
 
 /// Returns whether a text is meant as an address: it has a scheme, or begins with `HOST:PORT`.

@@ -28,6 +28,8 @@ pub(crate) enum Trouble {
     Foreign(String),
     /// An inspector of another version.
     Version(String),
+    /// An inspector that is older than this view.
+    NoView,
     /// The token is missing or not known.
     Unknown,
     /// The caller may not look.
@@ -66,9 +68,7 @@ impl Trouble {
             StatusCode::UNAUTHORIZED => Self::Unknown,
             StatusCode::FORBIDDEN => Self::Forbidden(text),
             StatusCode::NOT_FOUND if text == "404 no such object" => Self::NotThere,
-            StatusCode::NOT_FOUND if text == "404 no such view" => {
-                Self::Failed("it has no such view".to_owned())
-            }
+            StatusCode::NOT_FOUND if text == "404 no such view" => Self::NoView,
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS if says_retry => {
                 Self::Busy
             }
@@ -110,6 +110,11 @@ impl Trouble {
                               its version"
                     }
                 },
+            ),
+            Self::NoView => (
+                "the program's inspector does not have this view: it is older than this command"
+                    .to_owned(),
+                "build the program with a newer kinform, or use the kinform command of its version",
             ),
             Self::Unknown => unknown(token),
             Self::Forbidden(why) if why.starts_with("forbidden: the request") => {
@@ -238,6 +243,12 @@ mod tests {
                 None,
                 "does not have this object",
                 "kinform top",
+            ),
+            (
+                status(404, false, "404 no such view"),
+                None,
+                "does not have this view",
+                "build the program",
             ),
             (
                 status(500, false, "the view failed"),

@@ -41,6 +41,8 @@ pub(super) enum Target {
 const PUBLIC: [&str; 7] = [
     "api", "apis", "healthz", "livez", "openapi", "readyz", "version",
 ];
+/// Streams into a pod.
+const STREAMS: [&str; 3] = ["pods/attach", "pods/exec", "pods/portforward"];
 /// Reviews that the role system:basic-user lets everybody create.
 const BASIC: [(&str, &str); 3] = [
     ("authorization.k8s.io", "selfsubjectaccessreviews"),
@@ -72,6 +74,23 @@ impl Asked {
                     target: self.target.clone(),
                 })
             }
+            _ => None,
+        }
+    }
+
+    /// The right to create that a stream into a pod needs besides its get: a WebSocket begins as a GET,
+    /// and servers from 1.35 on require both.
+    pub(super) fn stream(&self) -> Option<Self> {
+        match (&*self.verb, &self.target) {
+            (
+                "get",
+                Target::Resource {
+                    group, resource, ..
+                },
+            ) if group.is_empty() && STREAMS.contains(&&**resource) => Some(Self {
+                verb: "create".to_owned(),
+                target: self.target.clone(),
+            }),
             _ => None,
         }
     }
@@ -369,6 +388,22 @@ mod tests {
         assert_eq!(fallback("watch=true"), None);
         assert_eq!(fallback("watch=true&sendInitialEvents=false"), None);
         assert_eq!(fallback("sendInitialEvents=true"), None);
+    }
+
+    #[test]
+    fn a_web_socket_into_a_pod_needs_the_right_to_create_too() {
+        let stream = |method: Method, path: &str| {
+            let asked = Asked::read(&method, path, "command=ls", &HeaderMap::new());
+            asked[0].stream().as_ref().map(shown)
+        };
+        let exec = "/api/v1/namespaces/a/pods/b/exec";
+        let create = "create :pods/exec:a:b";
+        assert_eq!(stream(Method::GET, exec).as_deref(), Some(create));
+        assert_eq!(stream(Method::POST, exec), None);
+        let log = "/api/v1/namespaces/a/pods/b/log";
+        assert_eq!(stream(Method::GET, log), None);
+        let other = "/apis/example.com/v1/namespaces/a/pods/b/exec";
+        assert_eq!(stream(Method::GET, other), None);
     }
 
     #[test]

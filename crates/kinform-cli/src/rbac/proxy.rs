@@ -175,6 +175,7 @@ impl Shared {
                         rights.used.extend(asked.creation());
                     }
                     rights.used.extend(asked.fallback(query));
+                    rights.used.extend(asked.stream());
                     rights.used.insert(asked);
                 }
             }

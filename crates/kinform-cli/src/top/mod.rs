@@ -11,7 +11,8 @@
 //!   values, styles;
 //! * `extras.rs`: what a host of the screen adds.
 //!
-//! Only what is shown is asked for, and only what changed is drawn. It ends when the program does.
+//! Only what is shown is asked for, and a sign of life where that is read once; only what changed is
+//! drawn. It ends when the program does.
 //!
 //! Upstream counterpart: none; the keys are those of k9s.
 
@@ -195,6 +196,9 @@ impl Top {
             Err(trouble) => return self.contact.failed(&trouble, attach, Instant::now()),
         };
         self.contact.answered();
+        let Some(reply) = reply else {
+            return Ok(());
+        };
         match &reply {
             Reply::Pipeline(pipeline) => self.trends.record(pipeline),
             _ => self.trends = Trends::default(),

@@ -1,8 +1,11 @@
 //! The requests: for the place that is shown, one at a time.
 //!
 //! ```text
-//! place, time ─▶ Poll ─▶ request under way ─▶ Arrived: the place, and its reply or a trouble
+//! place, time ─▶ Poll ─▶ request under way ─▶ Arrived: the place, and its reply, a sign of life or a trouble
 //! ```
+//!
+//! A view that is read once is followed by requests for a sign of life: the end of the program is
+//! noticed there as in the others.
 //!
 //! INVARIANT: at most one request is under way; a place that was left has none.
 //! BOUND: two requests a second for a place, ten where the place changes.
@@ -13,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use kinform_operator::inspect::Manager;
+use kinform_operator::inspect::{Head, Manager};
 
 use super::place::{Form, Place};
 use super::reply::Reply;
@@ -25,21 +28,45 @@ const LEAST: Duration = Duration::from_millis(100);
 const LONG: Duration = Duration::from_secs(2);
 /// The time after which a request that failed is made again.
 const AGAIN: Duration = Duration::from_millis(500);
+/// The time between two requests while a view is shown that is read once.
+const SIGN: Duration = Duration::from_secs(1);
 
-/// A reply or a trouble, and the place that it is for.
+/// The result of a request, and the place that was shown.
 #[derive(Debug)]
 pub(super) struct Arrived {
     pub(super) place: Place,
-    pub(super) result: Result<Reply, Trouble>,
+    /// `Ok(None)` is a sign of life: the program answered, and the view was not read.
+    pub(super) result: Result<Option<Reply>, Trouble>,
+}
+
+/// The object of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Aim {
+    View,
+    /// The program answers.
+    Sign,
+}
+
+/// A request that was not answered yet.
+struct UnderWay<'a> {
+    place: Place,
+    aim: Aim,
+    reply: BoxFuture<'a, Result<Option<Reply>, Trouble>>,
+}
+
+/// The last place that was asked for, and the next request for it.
+struct Asked {
+    place: Place,
+    due: Instant,
+    next: Aim,
 }
 
 /// The requests.
 pub(super) struct Poll<'a> {
     attach: &'a Attach,
-    under_way: Option<(Place, BoxFuture<'a, Result<Reply, Trouble>>)>,
+    under_way: Option<UnderWay<'a>>,
     started: Option<Instant>,
-    /// The last place that was asked for, and when the next request for it is due.
-    asked: Option<(Place, Option<Instant>)>,
+    asked: Option<Asked>,
 }
 
 impl<'a> Poll<'a> {
@@ -55,29 +82,51 @@ impl<'a> Poll<'a> {
     /// Asks again for a place, even if its reply is not due.
     pub(super) fn again(&mut self) {
         self.asked = None;
+        // The view does not wait for a sign of life.
+        self.under_way.take_if(|request| request.aim == Aim::Sign);
     }
 
     /// Begins a request if one is due.
     pub(super) fn begin(&mut self, place: &Place, known: Option<Vec<Manager>>, now: Instant) {
-        let is_other = |(asked, _): &(Place, _)| !has_same_reply(asked, place);
+        let is_other = |request: &UnderWay<'_>| !has_same_reply(&request.place, place);
         if self.under_way.as_ref().is_some_and(is_other) {
             (self.under_way, self.asked) = (None, None);
         }
-        let is_due = match &self.asked {
-            Some((asked, due)) if has_same_reply(asked, place) => due.is_some_and(|due| now >= due),
-            _ => true,
+        let aim = match &self.asked {
+            Some(asked) if has_same_reply(&asked.place, place) => {
+                (now >= asked.due).then_some(asked.next)
+            }
+            _ => Some(Aim::View),
         };
         let is_soon = self
             .started
             .is_some_and(|at| now.duration_since(at) < LEAST);
-        if self.under_way.is_some() || !is_due || is_soon {
+        let Some(aim) = aim.filter(|_| self.under_way.is_none() && !is_soon) else {
             return;
-        }
-        let (attach, asked) = (self.attach, place.clone());
-        let request = async move { Reply::ask(attach, &asked, known).await };
+        };
+        let (attach, of) = (self.attach, place.clone());
+        let reply = match aim {
+            Aim::View => async move { Reply::ask(attach, &of, known).await.map(Some) }.boxed(),
+            // The view that every program has, and that takes no walk.
+            Aim::Sign => {
+                async move { attach.ask::<Head>("pipeline", &[]).await.map(|_| None) }.boxed()
+            }
+        };
+        let (period, next) = match place.period() {
+            Some(period) => (period, Aim::View),
+            None => (SIGN, Aim::Sign),
+        };
         self.started = Some(now);
-        self.asked = Some((place.clone(), place.period().map(|period| now + period)));
-        self.under_way = Some((place.clone(), request.boxed()));
+        self.asked = Some(Asked {
+            place: place.clone(),
+            due: now + period,
+            next,
+        });
+        self.under_way = Some(UnderWay {
+            place: place.clone(),
+            aim,
+            reply,
+        });
     }
 
     /// Words for the head line about a reply that takes long.
@@ -92,15 +141,18 @@ impl<'a> Poll<'a> {
     /// # Cancel safety
     /// The request goes on.
     pub(super) async fn arrived(&mut self) -> Arrived {
-        let Some((place, request)) = &mut self.under_way else {
+        let Some(UnderWay { place, aim, reply }) = &mut self.under_way else {
             return std::future::pending().await;
         };
-        let result = request.await;
-        let place = place.clone();
+        let result = reply.await;
+        let (place, next) = (place.clone(), *aim);
         self.under_way = None;
         if result.is_err() {
-            let again = Some(Instant::now() + AGAIN);
-            self.asked = Some((place.clone(), again));
+            self.asked = Some(Asked {
+                place: place.clone(),
+                due: Instant::now() + AGAIN,
+                next,
+            });
         }
         Arrived { place, result }
     }
@@ -155,7 +207,7 @@ mod tests {
         assert_eq!(poll.words(after(3_000)).unwrap(), "no reply for 3 s");
         let arrived = poll.arrived().await;
         assert!(
-            matches!(arrived.result, Ok(Reply::Pipeline(_))),
+            matches!(arrived.result, Ok(Some(Reply::Pipeline(_)))),
             "{arrived:?}"
         );
         assert_eq!(poll.words(after(3_000)), None);
@@ -171,12 +223,49 @@ mod tests {
         poll.begin(&objects, None, after(600));
         assert!(is_under_way(&poll));
         assert_eq!(poll.arrived().await.place, objects);
-        poll.begin(&objects, None, after(60_000));
-        assert!(!is_under_way(&poll), "a walk is made once");
-        poll.again();
-        poll.begin(&objects, None, after(60_000));
-        assert!(is_under_way(&poll));
         serving.abort();
+    }
+
+    #[tokio::test]
+    async fn a_view_that_is_read_once_is_followed_by_signs_of_life() {
+        let (attach, serving) = served().await;
+        let (mut poll, start) = (Poll::new(&attach), Instant::now());
+        let after = |ms: u64| start + Duration::from_millis(ms);
+        let aim = |poll: &Poll<'_>| poll.under_way.as_ref().map(|request| request.aim);
+        for place in [Place::objects(None), Place::Memory { cache: None }] {
+            poll.again();
+            poll.begin(&place, None, start);
+            assert_eq!(aim(&poll), Some(Aim::View));
+            assert!(poll.arrived().await.result.unwrap().is_some());
+            poll.begin(&place, None, after(900));
+            assert_eq!(aim(&poll), None);
+            for ms in [1_000, 2_000, 60_000] {
+                poll.begin(&place, None, after(ms));
+                assert_eq!(aim(&poll), Some(Aim::Sign), "the walk is made once");
+                assert_eq!(poll.arrived().await.result, Ok(None));
+            }
+            // The key for a new walk does not wait for a sign.
+            poll.begin(&place, None, after(70_000));
+            poll.again();
+            poll.begin(&place, None, after(70_100));
+            assert_eq!(aim(&poll), Some(Aim::View));
+            assert!(poll.arrived().await.result.unwrap().is_some());
+            poll.started = None;
+        }
+        // A program that is gone is asked for a sign again soon, not for another walk.
+        let place = Place::objects(None);
+        poll.begin(&place, None, start);
+        assert!(poll.arrived().await.result.is_ok());
+        serving.abort();
+        assert!(serving.await.unwrap_err().is_cancelled());
+        poll.begin(&place, None, after(1_000));
+        let arrived = poll.arrived().await;
+        assert!(
+            matches!(arrived.result, Err(Trouble::Gone(_))),
+            "{arrived:?}"
+        );
+        poll.begin(&place, None, after(60_000));
+        assert_eq!(aim(&poll), Some(Aim::Sign));
     }
 
     #[tokio::test]
@@ -200,7 +289,8 @@ mod tests {
         poll.begin(&of(Form::Managers), None, soon);
         let arrived = poll.arrived().await;
         // They could not be read, which is not tried again and again.
-        assert_eq!(arrived.result.unwrap().managers(), Some(Vec::new()));
+        let reply = arrived.result.unwrap().unwrap();
+        assert_eq!(reply.managers(), Some(Vec::new()));
         serving.abort();
     }
 }

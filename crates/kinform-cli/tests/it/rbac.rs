@@ -247,4 +247,6 @@ async fn connections_that_switch_protocols_are_passed_on() {
         stdout.contains("pods/exec") && stdout.contains("namespace: a"),
         "{stdout}"
     );
+    // A WebSocket begins as a GET.
+    assert!(stdout.contains("- create\n  - get\n"), "{stdout}");
 }

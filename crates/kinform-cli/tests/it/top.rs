@@ -356,16 +356,38 @@ async fn a_screen_without_colours_has_none() {
 }
 
 #[tokio::test]
-async fn the_terminal_is_given_back_when_the_program_ends() {
+async fn the_terminal_is_given_back_when_the_program_ends_in_every_view() {
     let program = Program::start().await;
-    let mut terminal = Terminal::start(top(&["--attach", &program.url()]));
-    terminal.shows("─▶ store ").await;
+    let mut terminals = Vec::new();
+    for (view, shown) in [
+        ("pipeline", "─▶ store "),
+        ("caches", "QUARANTINED"),
+        ("queues", "no controllers"),
+        ("objects", "> default/a "),
+        ("memory", "> configmaps "),
+        ("problems", "no problems are known"),
+    ] {
+        let mut terminal = Terminal::start(top(&[view, "--attach", &program.url()]));
+        terminal.shows(shown).await;
+        terminals.push(terminal);
+    }
+    // An object is read again and again, but for its managers.
+    let mut object = Terminal::start(top(&["objects", "--attach", &program.url()]));
+    object.shows("> default/a ").await;
+    object.press("d");
+    object.shows("versions since somebody looks").await;
+    object.press("m");
+    terminals.push(object);
     program.stop().await;
-    terminal.shows("! no answer for ").await;
-    let (code, _, rest) = terminal.end().await;
-    assert_eq!(code, 1);
-    assert!(
-        rest.contains("the program ended") && rest.contains("hint: start it again"),
-        "{rest:?}"
-    );
+    for mut terminal in terminals {
+        terminal.shows("! no answer for ").await;
+        let (code, _, rest) = terminal.end().await;
+        assert_eq!(code, 1);
+        let lines: Vec<&str> = rest.lines().filter(|line| line.contains(": ")).collect();
+        assert_eq!(lines.len(), 2, "a line and a hint: {rest:?}");
+        assert!(
+            rest.contains("the program ended") && rest.contains("hint: start it again"),
+            "{rest:?}"
+        );
+    }
 }
