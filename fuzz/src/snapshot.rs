@@ -103,7 +103,13 @@ fn read_however_cut(file: &[u8], shape: &mut Shape) -> Option<Snapshot> {
     for way in cuts::ways(file) {
         assert_eq!(self::said(&read(&way)), said, "cut another way");
     }
-    shape.text(&said);
+    match &whole {
+        Err(_) => shape.text(&said),
+        Ok(snapshot) => snapshot
+            .objects
+            .iter()
+            .for_each(|object| shape.text(&look(object))),
+    }
     whole.ok()
 }
 

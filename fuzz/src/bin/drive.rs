@@ -20,6 +20,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use kinform_fuzz::mutator::Mutator;
+use kinform_fuzz::shape::Shape;
 use kinform_fuzz::{Target, heap, target};
 
 /// BOUND: the bytes that a run may have on the heap.
@@ -96,14 +97,14 @@ fn duration(text: &str) -> Option<Duration> {
 /// Runs one input; returns whether it passes.
 fn one(target: &Target, input: &[u8]) -> bool {
     let began = Instant::now();
-    let is_clean = catch_unwind(|| (target.run)(input)).is_ok();
-    println!(
-        "{}: {} bytes in {:?}",
-        target.name,
-        input.len(),
-        began.elapsed()
-    );
-    is_clean
+    let shape = catch_unwind(|| (target.run)(input));
+    let (name, length, took) = (target.name, input.len(), began.elapsed());
+    match shape {
+        // For choosing inputs of different shapes for a corpus.
+        Ok(Shape(shape)) => println!("{name}: {length} bytes in {took:?}, shape {shape:x}"),
+        Err(_) => println!("{name}: {length} bytes in {took:?}"),
+    }
+    shape.is_ok()
 }
 
 fn drive(arguments: &Arguments) -> std::io::Result<bool> {
