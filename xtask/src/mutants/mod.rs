@@ -122,12 +122,12 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
         let lines = chosen.iter().map(|m| describe(m));
         return Ok(lines.collect::<Vec<_>>().join("\n"));
     }
-    let mut binaries = build(root, &chosen)?;
+    let is_whole = arguments.only.is_empty() && arguments.fortieth.is_none();
+    let mut binaries = build(root, &chosen, is_whole)?;
     let is_needed = |b: &Binary| chosen.iter().any(|m| m.packages.contains(&b.package()));
     binaries.retain(is_needed);
     let start = Instant::now();
     // A few are asked for while one works on them: then only their own tests must pass before.
-    let is_whole = arguments.only.is_empty() && arguments.fortieth.is_none();
     let tests = try_without(&binaries, &chosen, is_whole)?;
     say(&format!(
         "without a bug: {tests} tests passed in {} s",
@@ -178,8 +178,28 @@ fn describe(mutant: &Mutant) -> String {
     format!("{name:4} {mistake} ({seen})")
 }
 
+/// The packages of the workspace that are optimised for their tests.
+const OPTIMISED: [&str; 9] = [
+    "kinform-api",
+    "kinform-schema",
+    "kinform-core",
+    "kinform",
+    "kinform-operator",
+    "kinform-apiserver",
+    "kinform-controlplane",
+    "kinform-testkit",
+    "kinform-simulation",
+];
+
 /// The test binaries of the packages that the chosen bugs need, with every seam in them.
-fn build(root: &Path, chosen: &[&Mutant]) -> Result<Vec<Binary>, String> {
+///
+/// A few bugs run few tests, which are done sooner than these packages are optimised.
+fn build(root: &Path, chosen: &[&Mutant], is_whole: bool) -> Result<Vec<Binary>, String> {
+    let unoptimised = |package| format!("--config=profile.dev.package.{package}.opt-level=0");
+    let quick: Vec<String> = match is_whole {
+        true => Vec::new(),
+        false => OPTIMISED.map(unoptimised).into(),
+    };
     let is_scheduled = |package: &&str| *package == SCHEDULES;
     let mut packages = chosen.iter().flat_map(|mutant| mutant.packages);
     let wrapper = std::env::current_exe().map_err(|e| format!("this program's path: {e}"))?;
@@ -194,7 +214,8 @@ fn build(root: &Path, chosen: &[&Mutant]) -> Result<Vec<Binary>, String> {
     if !packages.clone().all(is_scheduled) {
         // The whole workspace: any other choice gives dependencies other features, and builds them
         // again.
-        let arguments = ["--workspace", "--lib", "--test", "it"];
+        let mut arguments = vec!["--workspace", "--lib", "--test", "it"];
+        arguments.extend(quick.iter().map(String::as_str));
         built = suite::build_by(cargo(), root, &arguments)?;
     }
     if packages.any(is_scheduled) {
