@@ -36,7 +36,8 @@ use crate::wire::watch::{self, FRAME_BYTES, Frame, FrameKind};
 pub(in crate::wire) struct WatchFramer {
     piece: Piece,
     guess: Guess,
-    previous: PreviousItem,
+    // Boxed: readers of watches are kept in enums.
+    previous: Box<PreviousItem>,
     in_frame: bool,
 }
 
@@ -46,7 +47,7 @@ impl WatchFramer {
         Self {
             piece: Piece::new(max_item_bytes.saturating_add(FRAME_BYTES)),
             guess: Guess::default(),
-            previous: PreviousItem::new(),
+            previous: Box::new(PreviousItem::new()),
             in_frame: false,
         }
     }
@@ -68,7 +69,7 @@ impl WatchFramer {
                 self.guess.was(bytes.len());
                 let whole = parse(bytes);
                 if whole.kind == FrameKind::Known(WatchEventKind::Bookmark) {
-                    self.previous = PreviousItem::new();
+                    *self.previous = PreviousItem::new();
                 }
                 frame(whole);
             }
