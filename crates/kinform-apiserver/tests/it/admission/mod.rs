@@ -246,11 +246,16 @@ async fn compare(folder: &str, stories: &[&str]) {
     let mut wrong = Vec::new();
     let (mut told, mut alike) = (0, 0);
     for name in stories {
-        let (steps, differing) = tell(name).await;
-        told += steps;
-        alike += steps - differing.len();
+        let (steps, mut differing) = tell(name).await;
         let of = DIFFERENCES.iter().filter(|(story, ..)| story == name);
         let listed: Vec<usize> = of.flat_map(|(_, steps, _)| steps.iter().copied()).collect();
+        if differing.iter().any(|(at, _)| !listed.contains(at)) {
+            // Webhooks have deadlines of a second: on a busy machine, only what differs twice counts.
+            let (_, again) = tell(name).await;
+            differing.retain(|(at, _)| again.iter().any(|(other, _)| other == at));
+        }
+        told += steps;
+        alike += steps - differing.len();
         for (at, what) in &differing {
             if !listed.contains(at) {
                 wrong.push(what.clone());
