@@ -5,7 +5,7 @@
 //! terminal/ ──SVG──┴▶ docs/pictures
 //! ```
 //!
-//! Where a browser or tmux is missing, the other pictures are made all the same.
+//! A browser or tmux that is missing does not stop the other pictures.
 //!
 //! Upstream counterpart: none.
 

@@ -69,7 +69,7 @@ impl<K> Informer<K> {
 
     /// The object of this key.
     pub fn get(&self, key: &ObjectKey) -> Option<Obj<K>> {
-        // Without a `Store`, whose clones of shared handles would cost a quarter of the read.
+        // Without a `Store`, which clones two shared handles that this read does not need.
         let object = self.cores().get(key.key_ref())?;
         Some(Obj::new(object, self.lens()))
     }
