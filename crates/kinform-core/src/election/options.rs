@@ -178,7 +178,7 @@ pub enum LeaseOptionsError {
         name: &'static str,
     },
     /// The record has whole seconds only: upstream writes 2 s for 2.2 s, and 0 s for 0.9 s.
-    #[error("the lease duration must be in whole seconds, from 1 s: {lease:?}")]
+    #[error("the lease duration must be in whole seconds, from 1 s, and is {lease:?}")]
     NotWholeSeconds {
         /// The value.
         lease: Duration,
@@ -195,7 +195,7 @@ pub enum LeaseOptionsError {
     },
     /// A leader could still act when a rival takes the lease.
     #[error(
-        "the lease duration must be at least renew deadline + retry period + request timeout + margin, which is {needed:?}: {lease:?}"
+        "the lease duration must be at least {needed:?}, which is renew deadline + retry period + request timeout + margin, and is {lease:?}"
     )]
     Overlap {
         /// The lease duration.
