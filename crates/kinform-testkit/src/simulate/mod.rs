@@ -13,6 +13,9 @@
 //! - After each change, the objects are those of the run without faults. Times, uids, generated
 //!   names and versions may differ; leases and events are left out.
 //! - No object was created or deleted more or less often.
+//! - No write takes away a change that another client has made just before.
+//! - After a step that brings the objects of the script back to what they were after an earlier
+//!   step, all others are as they were then, too ([`Simulation::keeps_history`]).
 //! - Once nobody changes anything, the operator comes to rest: it stops to write, to ask and to
 //!   reconcile.
 //! - It does not panic, does not end by itself, and its run has an end.
@@ -81,6 +84,7 @@ mod census;
 mod fields;
 mod finding;
 mod hearing;
+mod history;
 mod hub;
 mod line;
 mod picture;
@@ -90,6 +94,7 @@ mod run;
 mod scenario;
 mod script;
 mod seen;
+mod stranger;
 mod trace;
 mod trouble;
 mod wire;
@@ -174,6 +179,7 @@ pub struct Simulation {
     invariants: Vec<(String, Check)>,
     in_the_end: Vec<(String, Check)>,
     lens: Lens,
+    keeps_history: bool,
     seeds: Option<u64>,
     is_exhaustive: bool,
     #[cfg(feature = "controllers")]
@@ -359,6 +365,22 @@ impl Simulation {
         self.lens.ignored.push(path);
         self
     }
+
+    /// Does not compare this field of any object, which the operator draws once in the life of the
+    /// object: `data.password`. A write that changes it is a failure.
+    pub fn drawn_once(&mut self, path: &str) -> &mut Self {
+        let names = path.split('.').map(str::to_owned).collect();
+        self.lens.drawn.push(names);
+        self.ignore(path)
+    }
+
+    /// Allows what the operator keeps of earlier states, such as revisions. Otherwise, a step that
+    /// brings the objects of the script back to what they were after an earlier step must bring
+    /// back all others, too.
+    pub fn keeps_history(&mut self) -> &mut Self {
+        self.keeps_history = true;
+        self
+    }
 }
 
 /// The runs.
@@ -370,8 +392,9 @@ impl Simulation {
         self
     }
 
-    /// Tries each fault on its own: a crash before and after each write, and each notification late,
-    /// skipped, and stale after a restart. That is two runs for each write and three for each
+    /// Tries each fault on its own: a crash before and after each write, each write refused, and
+    /// overtaken by another client, each read refused, and each notification late, skipped, and
+    /// stale after a restart. That is four runs for each write, one for each read and three for each
     /// notification of a run without faults.
     pub fn exhaustive(&mut self) -> &mut Self {
         self.is_exhaustive = true;
@@ -396,6 +419,7 @@ impl Simulation {
             invariants: self.invariants,
             in_the_end: self.in_the_end,
             lens: self.lens,
+            keeps_history: self.keeps_history,
             progress: watchdog.progress(),
             #[cfg(feature = "controllers")]
             controllers: self.controllers,

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! seed + Counts of a run without faults ─▶ Plan { pace, accidents }      by seeds
-//! each write, each notification         ─▶ Plan { one accident }         one at a time
+//! each write, read, notification        ─▶ Plan { one accident }         one at a time
 //! ```
 //!
-//! An accident happens at a write, at a notification, or at a time after a step. Writes and
-//! notifications are counted over all copies of the operator, from the start of the run.
+//! An accident happens at a write, a read, a notification, or at a time after a step. Writes, reads
+//! and notifications are counted over all copies of the operator, from the start of the run.
 //! The same seed and counts give the same plan. Never: decides what is right.
 
 use std::fmt;
@@ -16,7 +16,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 /// The longest pause of a process, a lag, an outage.
-const LONGEST: Duration = Duration::from_secs(60);
+pub(crate) const LONGEST: Duration = Duration::from_secs(60);
 /// The longest time after a step at which an accident may happen.
 const AFTER_STEP: Duration = Duration::from_secs(20);
 
@@ -29,9 +29,9 @@ pub(crate) enum Mishap {
     CrashAfter,
     /// The write is done; its answer is lost.
     LoseReply,
-    /// The write is refused with this code.
+    /// The write, or the read, is refused with this code.
     Refuse(u16),
-    /// Another client has changed the object just before the write.
+    /// Another client has written to the object just before the write, or has taken its name.
     Overtake,
     /// A notification, and those after it on the same watch, are held back.
     Late(Duration),
@@ -74,6 +74,8 @@ pub(crate) enum History {
 pub(crate) enum When {
     /// At a write of the operator, counted from 1.
     Write(usize),
+    /// At a read of the operator, counted from 1.
+    Read(usize),
     /// At a notification to the operator, counted from 1.
     Notification(usize),
     /// This time after a step, counted from 0.
@@ -112,6 +114,7 @@ pub(crate) struct Plan {
 pub(crate) struct Extent {
     pub(crate) steps: usize,
     pub(crate) writes: usize,
+    pub(crate) reads: usize,
     pub(crate) notifications: usize,
 }
 
@@ -143,8 +146,8 @@ impl Plan {
         }
     }
 
-    /// One plan for a crash before and after each write, and for each notification late, skipped
-    /// and stale.
+    /// One plan for a crash before and after each write, for each write refused and overtaken, for
+    /// each read refused, and for each notification late, skipped and stale.
     pub(crate) fn one_at_a_time(extent: Extent) -> Vec<Self> {
         let of = |name: String, when, what| Self {
             name,
@@ -157,6 +160,12 @@ impl Plan {
             let at = When::Write(n);
             plans.push(of(format!("before-write-{n}"), at, Mishap::CrashBefore));
             plans.push(of(format!("after-write-{n}"), at, Mishap::CrashAfter));
+            plans.push(of(format!("refused-write-{n}"), at, Mishap::Refuse(500)));
+            plans.push(of(format!("overtaken-write-{n}"), at, Mishap::Overtake));
+        }
+        for n in 1..=extent.reads {
+            let name = format!("refused-read-{n}");
+            plans.push(of(name, When::Read(n), Mishap::Refuse(500)));
         }
         for n in 1..=extent.notifications {
             let at = When::Notification(n);
@@ -180,18 +189,17 @@ impl Plan {
 
 fn accident(random: &mut SmallRng, extent: Extent) -> Accident {
     let at_write = When::Write(random.random_range(1..=extent.writes.max(1)));
+    let at_read = When::Read(random.random_range(1..=extent.reads.max(1)));
     let at_notification = When::Notification(random.random_range(1..=extent.notifications.max(1)));
     let step = random.random_range(0..extent.steps.max(1));
     let at_time = When::Step(step, spread(random, AFTER_STEP));
     let lasts = spread(random, LONGEST);
-    let (when, what) = match random.random_range(0..40) {
+    let refused = Mishap::Refuse([429, 500, 503, 504][random.random_range(0..4)]);
+    let (when, what) = match random.random_range(0..43) {
         0..4 => (at_write, Mishap::CrashBefore),
         4..8 => (at_write, Mishap::CrashAfter),
         8..11 => (at_write, Mishap::LoseReply),
-        11..13 => {
-            let codes = [429, 500, 503, 504];
-            (at_write, Mishap::Refuse(codes[random.random_range(0..4)]))
-        }
+        11..13 => (at_write, refused),
         13..17 => (at_write, Mishap::Overtake),
         17..21 => (at_notification, Mishap::Late(lasts)),
         21..24 => (at_notification, Mishap::Skip(lasts)),
@@ -206,7 +214,8 @@ fn accident(random: &mut SmallRng, extent: Extent) -> Accident {
         36 => (at_time, Mishap::Restart(History::Lost)),
         37 => (at_time, Mishap::Expire),
         38 => (at_time, Mishap::Clock(-random.random_range(1..600))),
-        _ => (at_time, Mishap::Clock(random.random_range(1..600))),
+        39 => (at_time, Mishap::Clock(random.random_range(1..600))),
+        _ => (at_read, refused),
     };
     Accident { when, what }
 }
@@ -222,6 +231,7 @@ impl fmt::Display for Accident {
         let Self { when, what } = self;
         match when {
             When::Write(n) => write!(f, "at the operator's write {n}: {what}"),
+            When::Read(n) => write!(f, "at the operator's read {n}: {what}"),
             When::Notification(n) => write!(f, "at notification {n}: {what}"),
             When::Step(step, after) => {
                 let after = after.as_secs_f64();
@@ -240,8 +250,8 @@ impl fmt::Display for Mishap {
                 f.write_str("the write is done, and the process ends before it has the answer")
             }
             Self::LoseReply => f.write_str("the write is done, and its answer is lost"),
-            Self::Refuse(code) => write!(f, "the write is refused with {code}"),
-            Self::Overtake => f.write_str("another client changes the object just before"),
+            Self::Refuse(code) => write!(f, "the request is refused with {code}"),
+            Self::Overtake => f.write_str("another client is there just before"),
             Self::Late(lasts) => write!(f, "this watch is held back for {}", seconds(lasts)),
             Self::Skip(lasts) => write!(
                 f,
@@ -279,6 +289,7 @@ mod tests {
     const EXTENT: Extent = Extent {
         steps: 3,
         writes: 5,
+        reads: 4,
         notifications: 7,
     };
 
@@ -295,15 +306,16 @@ mod tests {
         assert_eq!(kinds.len(), 17, "{kinds:?}");
         assert!(all.iter().all(|one| match one.when {
             When::Write(n) => (1..=5).contains(&n),
+            When::Read(n) => (1..=4).contains(&n),
             When::Notification(n) => (1..=7).contains(&n),
             When::Step(step, after) => step < 3 && after <= AFTER_STEP,
         }));
     }
 
     #[test]
-    fn one_at_a_time_is_two_plans_a_write_and_three_a_notification() {
+    fn one_at_a_time_is_four_plans_a_write_one_a_read_and_three_a_notification() {
         let plans = Plan::one_at_a_time(EXTENT);
-        assert_eq!(plans.len(), 5 * 2 + 7 * 3);
+        assert_eq!(plans.len(), 5 * 4 + 4 + 7 * 3);
         assert!(plans.iter().all(|plan| plan.accidents.len() == 1));
         let names: std::collections::BTreeSet<_> = plans.iter().map(|plan| &plan.name).collect();
         assert_eq!(names.len(), plans.len());

@@ -14,6 +14,7 @@ use super::finding::Finding;
 use super::plan::{History, Mishap};
 use super::process::{Process, Standing};
 use super::run::{Due, Run};
+use super::stranger::{self, TakenBack};
 use super::trace::Who;
 use super::wire::Wire;
 use crate::control::{Network, ProxyMode};
@@ -68,6 +69,15 @@ impl Run<'_> {
             Mishap::Expire => self.expire()?,
             // These happen at the wire.
             Mishap::LoseReply | Mishap::Refuse(_) | Mishap::Overtake | Mishap::Late(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Another client takes back what it has left; what is the operator's by now counts as such.
+    pub(super) async fn take_back(&mut self, number: usize) -> Result<(), Finding> {
+        if let TakenBack::Adopted(shelf, object) = stranger::take_back(&self.hub, number).await {
+            self.look()?;
+            self.census.adopt(&shelf, &object);
         }
         Ok(())
     }
