@@ -29,12 +29,19 @@ enum Order {
     CleanupFirst,
 }
 
+/// The state of the finalizer.
+#[derive(Clone, Copy, PartialEq)]
+enum Held {
+    Yes,
+    No,
+}
+
 async fn reconcile(app: Arc<App>, cx: Ctx<State>, order: Order) -> Result<Action, Failure> {
     let maps: Api<ConfigMap> = Api::namespaced(cx.client()?, ELSEWHERE);
     let has_it = app.finalizers().iter().any(|one| one == NAME);
     if app.metadata.deletion_timestamp.is_none() {
         if !has_it {
-            set(&app, &cx, json!([NAME])).await?;
+            set(&app, &cx, Held::Yes).await?;
         }
         let mut map = wanted(&app);
         map.metadata.namespace = Some(ELSEWHERE.to_owned());
@@ -44,20 +51,26 @@ async fn reconcile(app: Arc<App>, cx: Ctx<State>, order: Order) -> Result<Action
     } else if has_it {
         match order {
             Order::FinalizerFirst => {
-                set(&app, &cx, json!([])).await?;
+                set(&app, &cx, Held::No).await?;
                 remove(&maps, &app.name_any()).await?;
             }
             Order::CleanupFirst => {
                 remove(&maps, &app.name_any()).await?;
-                set(&app, &cx, json!([])).await?;
+                set(&app, &cx, Held::No).await?;
             }
         }
     }
     Ok(Action::await_change())
 }
 
-/// Sets the finalizers of this very app, not of a successor; one that is gone needs none.
-async fn set(app: &App, cx: &Ctx<State>, finalizers: serde_json::Value) -> Result<(), Failure> {
+/// Adds or removes the finalizer of this very app, not of a successor; those of others stay, and an
+/// app that is gone needs none.
+async fn set(app: &App, cx: &Ctx<State>, held: Held) -> Result<(), Failure> {
+    let mut finalizers = app.finalizers().to_vec();
+    finalizers.retain(|one| one != NAME);
+    if held == Held::Yes {
+        finalizers.push(NAME.to_owned());
+    }
     let patch = json!({"metadata": {"uid": app.uid(), "finalizers": finalizers,
         "resourceVersion": app.resource_version()}});
     let apps: Api<App> = Api::default_namespaced(cx.client()?);

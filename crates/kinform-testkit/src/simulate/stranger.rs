@@ -26,6 +26,8 @@ use super::trace::Who;
 /// The mark of another client, an annotation and a finalizer.
 pub(crate) const MARK: &str = "kinform.dev/overtaken";
 
+/// The list that has the marks that are finalizers.
+const LIST: &str = "finalizers";
 const MERGE: &str = "application/merge-patch+json";
 const JSON: &str = "application/json";
 /// BOUND: the tries of a change that conflicts.
@@ -66,7 +68,7 @@ pub(crate) async fn overtake(hub: &Hub, asked: &Asked, body: &Bytes) {
         return;
     };
     match &asked.name {
-        Some(_) => mark(hub, (&service, &store), asked).await,
+        Some(_) => mark(hub, (&service, &store), asked, body).await,
         None if asked.method == Method::POST && asked.subresource.is_none() => {
             take_name(hub, (&service, &store), asked, body).await;
         }
@@ -74,18 +76,22 @@ pub(crate) async fn overtake(hub: &Hub, asked: &Asked, body: &Bytes) {
     }
 }
 
-async fn mark(hub: &Hub, (service, store): (&Service, &Store), asked: &Asked) {
+async fn mark(hub: &Hub, (service, store): (&Service, &Store), asked: &Asked, body: &Bytes) {
     let Some(found) = asked.key().and_then(|key| of(store, &asked.shelf, &key)) else {
         return;
     };
-    let is_ending = found.value()["metadata"]["deletionTimestamp"].is_string();
-    let thing = match !is_ending && hub.below(2) == 0 {
+    let value = found.value();
+    let is_ending = value["metadata"]["deletionTimestamp"].is_string();
+    // Only where the operator writes the list: a child that cannot go would be another fault.
+    let is_list = body.windows(LIST.len()).any(|part| part == LIST.as_bytes());
+    let can_hold = is_list && !is_ending && !has(&value, Thing::Finalizer);
+    let thing = match can_hold && hub.below(2) == 0 {
         true => Thing::Finalizer,
         false => Thing::Annotation,
     };
     let patch = match thing {
         Thing::Finalizer => {
-            let mut all = finalizers(&found.value());
+            let mut all = finalizers(&value);
             all.push(MARK.into());
             json!({"metadata": {"finalizers": all, "resourceVersion": version(&found)}})
         }
