@@ -16,8 +16,8 @@ use rand::{Rng, SeedableRng};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::left::Left;
 use super::plan::{Extent, Mishap, Plan, When};
-use super::stranger::Left;
 use super::trace::{Trace, Who};
 
 /// The longest delay of a request or a notification in a run without other faults.

@@ -86,6 +86,7 @@ mod finding;
 mod hearing;
 mod history;
 mod hub;
+mod left;
 mod line;
 mod picture;
 mod plan;

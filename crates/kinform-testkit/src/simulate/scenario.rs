@@ -35,7 +35,7 @@ pub(crate) struct Scenario {
     pub(crate) invariants: Vec<(String, Check)>,
     pub(crate) in_the_end: Vec<(String, Check)>,
     pub(crate) lens: Lens,
-    /// What the operator makes may depend on earlier states of the script's objects.
+    /// The operator may keep something of earlier states of the script's objects.
     pub(crate) keeps_history: bool,
     pub(crate) progress: Arc<Progress>,
     #[cfg(feature = "controllers")]

@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 
 use super::asked::Asked;
 use super::hub::Hub;
+use super::left::{Left, Thing};
 use super::plan::LONGEST;
 use super::trace::Who;
 
@@ -32,26 +33,6 @@ const MERGE: &str = "application/merge-patch+json";
 const JSON: &str = "application/json";
 /// BOUND: the tries of a change that conflicts.
 const TRIES: usize = 5;
-
-/// A thing that another client has left on the server.
-#[derive(Clone, Debug)]
-pub(crate) struct Left {
-    thing: Thing,
-    path: String,
-    shelf: String,
-    key: String,
-    uid: String,
-    /// The revision at which it was written.
-    revision: u64,
-    is_taken_back: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Thing {
-    Object,
-    Annotation,
-    Finalizer,
-}
 
 /// The result of taking a thing back.
 #[derive(Clone, Debug)]
