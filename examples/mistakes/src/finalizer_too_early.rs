@@ -4,7 +4,8 @@
 //! app is being deleted ─▶ remove the finalizer ─▶ crash │ delete the config map (never)
 //! ```
 //!
-//! The correction cleans up first, and removes the finalizer when that has succeeded.
+//! The correction cleans up first, and removes the finalizer when that has succeeded. It writes
+//! nothing for an app that is gone by the server's word, whatever its cache says.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
-use crate::{App, Failure, State, Which, operator, usual, wanted};
+use crate::{App, Failure, State, Which, is_wanted, operator, usual, wanted};
 
 /// The finalizer.
 const NAME: &str = "example.com/elsewhere";
@@ -42,6 +43,9 @@ async fn reconcile(app: Arc<App>, cx: Ctx<State>, order: Order) -> Result<Action
     if app.metadata.deletion_timestamp.is_none() {
         if !has_it {
             set(&app, &cx, Held::Yes).await?;
+        }
+        if !is_wanted(&app, cx.client()?).await? {
+            return Ok(Action::await_change());
         }
         let mut map = wanted(&app);
         map.metadata.namespace = Some(ELSEWHERE.to_owned());

@@ -56,6 +56,8 @@ pub(crate) struct Hub {
     left: Mutex<Vec<Left>>,
     /// Requests of operators that are neither watches nor traffic of leases and events.
     requests: AtomicU64,
+    /// The newest version that an operator was shown, own creations aside.
+    seen: AtomicU64,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -77,6 +79,7 @@ impl Hub {
             left: Mutex::default(),
             sent: Mutex::new(Instant::now()),
             requests: AtomicU64::new(0),
+            seen: AtomicU64::new(0),
         };
         (Arc::new(hub), received)
     }
@@ -161,6 +164,16 @@ impl Hub {
     /// The requests so far.
     pub(crate) fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
+    }
+
+    /// An operator was shown this version: no replica is older after a restart.
+    pub(crate) fn show(&self, version: u64) {
+        self.seen.fetch_max(version, Ordering::Relaxed);
+    }
+
+    /// The newest version that an operator was shown.
+    pub(crate) fn seen(&self) -> u64 {
+        self.seen.load(Ordering::Relaxed)
     }
 
     /// Sends an order to the run; a run that has ended needs none.

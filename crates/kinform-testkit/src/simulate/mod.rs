@@ -20,7 +20,8 @@
 //!   reconcile.
 //! - It does not panic, does not end by itself, and its run has an end.
 //!
-//! [`Simulation::invariant`] and [`Simulation::in_the_end`] add what only the author knows.
+//! [`Simulation::invariant`] and [`Simulation::in_the_end`] add what only the author knows, and
+//! [`Simulation::stale_starts`] a fault that most operators do not survive.
 //!
 //! A failure is a story: what is wrong, which faults it took (those that it did not take are left
 //! out), which write is to blame and what the operator had not seen at that time, and the line that
@@ -115,6 +116,7 @@ use self::alarms::Watchdog;
 pub use self::cases::Summary;
 use self::cases::Ways;
 use self::picture::Lens;
+use self::plan::Starts;
 use self::process::Program;
 use self::scenario::{Check, Scenario};
 use self::script::Step;
@@ -181,6 +183,7 @@ pub struct Simulation {
     in_the_end: Vec<(String, Check)>,
     lens: Lens,
     keeps_history: bool,
+    starts: Starts,
     seeds: Option<u64>,
     is_exhaustive: bool,
     #[cfg(feature = "controllers")]
@@ -395,10 +398,24 @@ impl Simulation {
 
     /// Tries each fault on its own: a crash before and after each write, each write refused, and
     /// overtaken by another client, each read refused, and each notification late, skipped, and
-    /// stale after a restart. That is four runs for each write, one for each read and three for each
+    /// unseen at a restart. That is four runs for each write, one for each read and three for each
     /// notification of a run without faults.
     pub fn exhaustive(&mut self) -> &mut Self {
         self.is_exhaustive = true;
+        self
+    }
+
+    /// Lets a process that restarts see a state older than its predecessor saw, as a replica of the
+    /// API server that is behind shows it. Otherwise it is shown all that was seen before, own
+    /// creations aside.
+    ///
+    /// This is rare and real, and harsh: the process can be shown an object that is gone meanwhile,
+    /// without its end. What it makes for that object outside of the garbage collector's reach then
+    /// stays for ever, unless it asks the server first
+    /// ([`Ctx::require_fresh`](kinform::controller::Ctx::require_fresh)). So does what it derives
+    /// from an old status or spec, if only that object says that it is there.
+    pub fn stale_starts(&mut self) -> &mut Self {
+        self.starts = Starts::Past;
         self
     }
 
@@ -421,6 +438,7 @@ impl Simulation {
             in_the_end: self.in_the_end,
             lens: self.lens,
             keeps_history: self.keeps_history,
+            starts: self.starts,
             progress: watchdog.progress(),
             #[cfg(feature = "controllers")]
             controllers: self.controllers,

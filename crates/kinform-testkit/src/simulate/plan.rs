@@ -38,8 +38,11 @@ pub(crate) enum Mishap {
     /// The watch breaks before a notification, and can only be resumed after this time, when the
     /// history is gone: the states between are never seen.
     Skip(Duration),
-    /// All watches and cached lists show nothing newer for this time, and the process restarts.
+    /// The process restarts, and all watches and cached lists show for this time what it had seen,
+    /// without what it has created since.
     StaleRestart(Duration),
+    /// The same, but they show the state before the last change of the script.
+    PastRestart(Duration),
     /// The process ends.
     Crash,
     /// All connections of the process break.
@@ -116,6 +119,17 @@ pub(crate) struct Extent {
     pub(crate) writes: usize,
     pub(crate) reads: usize,
     pub(crate) notifications: usize,
+    pub(crate) starts: Starts,
+}
+
+/// The oldest state that a process may be shown when it starts again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Starts {
+    /// The one that was seen before.
+    #[default]
+    Seen,
+    /// One that is older than that.
+    Past,
 }
 
 impl Plan {
@@ -173,6 +187,9 @@ impl Plan {
             plans.push(of(format!("late-{n}"), at, Mishap::Late(while_)));
             plans.push(of(format!("skipped-{n}"), at, Mishap::Skip(while_)));
             plans.push(of(format!("stale-{n}"), at, Mishap::StaleRestart(while_)));
+            if extent.starts == Starts::Past {
+                plans.push(of(format!("past-{n}"), at, Mishap::PastRestart(while_)));
+            }
         }
         plans
     }
@@ -181,8 +198,13 @@ impl Plan {
 impl Plan {
     /// Returns whether a process can be shown a state older than one that it has seen.
     pub(crate) fn goes_back(&self) -> bool {
-        let goes_back =
-            |one: &Accident| matches!(one.what, Mishap::StaleRestart(_) | Mishap::Lag(_));
+        let goes_back = |one: &Accident| {
+            let Accident { what, .. } = one;
+            matches!(
+                what,
+                Mishap::StaleRestart(_) | Mishap::PastRestart(_) | Mishap::Lag(_)
+            )
+        };
         self.accidents.iter().any(goes_back)
     }
 }
@@ -203,6 +225,7 @@ fn accident(random: &mut SmallRng, extent: Extent) -> Accident {
         13..17 => (at_write, Mishap::Overtake),
         17..21 => (at_notification, Mishap::Late(lasts)),
         21..24 => (at_notification, Mishap::Skip(lasts)),
+        24 | 25 if extent.starts == Starts::Past => (at_notification, Mishap::PastRestart(lasts)),
         24..27 => (at_notification, Mishap::StaleRestart(lasts)),
         27 => (at_time, Mishap::Crash),
         28 => (at_time, Mishap::Cut),
@@ -260,7 +283,12 @@ impl fmt::Display for Mishap {
             ),
             Self::StaleRestart(lasts) => write!(
                 f,
-                "caches of the server stand still for {}, and the process restarts",
+                "the process restarts, and is shown nothing newer for {}",
+                seconds(lasts)
+            ),
+            Self::PastRestart(lasts) => write!(
+                f,
+                "the process restarts, and is shown for {} the state before the last step",
                 seconds(lasts)
             ),
             Self::Crash => f.write_str("the process ends"),
@@ -291,6 +319,7 @@ mod tests {
         writes: 5,
         reads: 4,
         notifications: 7,
+        starts: Starts::Past,
     };
 
     #[test]
@@ -303,7 +332,7 @@ mod tests {
             .map(|one| format!("{:?}", one.what))
             .map(|name| name.split(['(', ' ']).next().unwrap_or_default().to_owned())
             .collect();
-        assert_eq!(kinds.len(), 17, "{kinds:?}");
+        assert_eq!(kinds.len(), 18, "{kinds:?}");
         assert!(all.iter().all(|one| match one.when {
             When::Write(n) => (1..=5).contains(&n),
             When::Read(n) => (1..=4).contains(&n),
@@ -313,9 +342,22 @@ mod tests {
     }
 
     #[test]
-    fn one_at_a_time_is_four_plans_a_write_one_a_read_and_three_a_notification() {
+    fn no_plan_shows_the_past_unless_that_is_asked_for() {
+        let extent = Extent {
+            starts: Starts::Seen,
+            ..EXTENT
+        };
+        let one_each = Plan::one_at_a_time(extent);
+        assert_eq!(one_each.len(), 5 * 4 + 4 + 7 * 3);
+        let seeds = (0..2_000).map(|seed| Plan::of_seed(seed, extent));
+        let mut all = seeds.chain(one_each).flat_map(|plan| plan.accidents);
+        assert!(!all.any(|one| matches!(one.what, Mishap::PastRestart(_))));
+    }
+
+    #[test]
+    fn one_at_a_time_is_four_plans_a_write_one_a_read_and_four_a_notification() {
         let plans = Plan::one_at_a_time(EXTENT);
-        assert_eq!(plans.len(), 5 * 4 + 4 + 7 * 3);
+        assert_eq!(plans.len(), 5 * 4 + 4 + 7 * 4);
         assert!(plans.iter().all(|plan| plan.accidents.len() == 1));
         let names: std::collections::BTreeSet<_> = plans.iter().map(|plan| &plan.name).collect();
         assert_eq!(names.len(), plans.len());

@@ -163,6 +163,7 @@ impl<'a> Run<'a> {
         run.end().await;
         let extent = Extent {
             steps: scenario.steps.len(),
+            starts: scenario.starts,
             ..run.hub.extent()
         };
         let trace = run.hub.trace();

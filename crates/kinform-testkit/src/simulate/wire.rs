@@ -18,7 +18,7 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
 use http::header::{ACCEPT, HeaderValue};
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use kinform_api::Status;
@@ -31,6 +31,7 @@ use super::hearing::Hearing;
 use super::hub::{Hub, Order};
 use super::line::Line;
 use super::plan::Mishap;
+use super::seen::version;
 use super::stranger;
 use super::trace::Write;
 use crate::link::{Link, ReplyBody, reset};
@@ -182,6 +183,10 @@ impl Wire {
             return;
         }
         if let Ok(value) = serde_json::from_slice::<Value>(reply.body()) {
+            // A creation shows nothing of others.
+            if reply.status() != StatusCode::CREATED {
+                self.hub().show(version(&value));
+            }
             self.0.see(|seen| seen.replied(asked, &value));
         }
     }
@@ -225,7 +230,7 @@ fn refusal(code: u16) -> Response<Bytes> {
     };
     let body = serde_json::to_vec(&status).unwrap_or_default();
     let mut reply = Response::new(Bytes::from(body));
-    *reply.status_mut() = http::StatusCode::from_u16(code).unwrap_or_default();
+    *reply.status_mut() = StatusCode::from_u16(code).unwrap_or_default();
     let json = HeaderValue::from_static("application/json");
     reply.headers_mut().insert(http::header::CONTENT_TYPE, json);
     if code == 429 {
