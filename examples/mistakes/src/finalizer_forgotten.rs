@@ -4,7 +4,8 @@
 //! app is gone ─▶ on_gone: delete the config map of another namespace    (operator down: never called)
 //! ```
 //!
-//! The correction keeps a finalizer, so the app stays until its cleanup has succeeded.
+//! The correction keeps a finalizer, so the app stays until its cleanup has succeeded. Before it
+//! writes, it asks the server for the app: one that is gone meanwhile would not be cleaned up again.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use kinform_testkit::Simulation;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 
-use crate::{App, Failure, State, Which, parts, usual, wanted};
+use crate::{App, Failure, State, Which, is_wanted, parts, usual, wanted};
 
 /// The namespace of the config maps: no app there can own them.
 const ELSEWHERE: &str = "kube-public";
@@ -32,6 +33,13 @@ async fn reconcile(app: Arc<App>, cx: Ctx<State>) -> Result<Action, Failure> {
     maps.patch(&app.name_any(), &params, &Patch::Apply(&map))
         .await?;
     Ok(Action::await_change())
+}
+
+async fn corrected(app: Arc<App>, cx: Ctx<State>) -> Result<Action, Failure> {
+    match is_wanted(&app, cx.client()?).await? {
+        true => reconcile(app, cx).await,
+        false => Ok(Action::await_change()),
+    }
 }
 
 async fn remove(cx: &Ctx<State>, name: &str) -> Result<(), Failure> {
@@ -61,7 +69,7 @@ pub(crate) fn describe(sim: &mut Simulation, which: Which) {
             let (factory, controller) = parts(&client);
             factory.start()?;
             let controller = controller.finalizer("example.com/elsewhere", cleanup);
-            controller.run(reconcile).await
+            controller.run(corrected).await
         }),
     };
     usual(sim);

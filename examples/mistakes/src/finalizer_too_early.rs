@@ -4,7 +4,8 @@
 //! app is being deleted ─▶ remove the finalizer ─▶ crash │ delete the config map (never)
 //! ```
 //!
-//! The correction cleans up first, and removes the finalizer when that has succeeded.
+//! The correction cleans up first, and removes the finalizer when that has succeeded. It writes
+//! nothing for an app that is gone by the server's word, whatever its cache says.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
-use crate::{App, Failure, State, Which, operator, usual, wanted};
+use crate::{App, Failure, State, Which, is_wanted, operator, usual, wanted};
 
 /// The finalizer.
 const NAME: &str = "example.com/elsewhere";
@@ -29,12 +30,22 @@ enum Order {
     CleanupFirst,
 }
 
+/// The state of the finalizer.
+#[derive(Clone, Copy, PartialEq)]
+enum Held {
+    Yes,
+    No,
+}
+
 async fn reconcile(app: Arc<App>, cx: Ctx<State>, order: Order) -> Result<Action, Failure> {
     let maps: Api<ConfigMap> = Api::namespaced(cx.client()?, ELSEWHERE);
     let has_it = app.finalizers().iter().any(|one| one == NAME);
     if app.metadata.deletion_timestamp.is_none() {
         if !has_it {
-            set(&app, &cx, json!([NAME])).await?;
+            set(&app, &cx, Held::Yes).await?;
+        }
+        if !is_wanted(&app, cx.client()?).await? {
+            return Ok(Action::await_change());
         }
         let mut map = wanted(&app);
         map.metadata.namespace = Some(ELSEWHERE.to_owned());
@@ -44,20 +55,26 @@ async fn reconcile(app: Arc<App>, cx: Ctx<State>, order: Order) -> Result<Action
     } else if has_it {
         match order {
             Order::FinalizerFirst => {
-                set(&app, &cx, json!([])).await?;
+                set(&app, &cx, Held::No).await?;
                 remove(&maps, &app.name_any()).await?;
             }
             Order::CleanupFirst => {
                 remove(&maps, &app.name_any()).await?;
-                set(&app, &cx, json!([])).await?;
+                set(&app, &cx, Held::No).await?;
             }
         }
     }
     Ok(Action::await_change())
 }
 
-/// Sets the finalizers of this very app, not of a successor; one that is gone needs none.
-async fn set(app: &App, cx: &Ctx<State>, finalizers: serde_json::Value) -> Result<(), Failure> {
+/// Adds or removes the finalizer of this very app, not of a successor; those of others stay, and an
+/// app that is gone needs none.
+async fn set(app: &App, cx: &Ctx<State>, held: Held) -> Result<(), Failure> {
+    let mut finalizers = app.finalizers().to_vec();
+    finalizers.retain(|one| one != NAME);
+    if held == Held::Yes {
+        finalizers.push(NAME.to_owned());
+    }
     let patch = json!({"metadata": {"uid": app.uid(), "finalizers": finalizers,
         "resourceVersion": app.resource_version()}});
     let apps: Api<App> = Api::default_namespaced(cx.client()?);

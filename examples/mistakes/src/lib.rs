@@ -28,7 +28,7 @@ use kinform::controller::{Action, Controller, Ctx};
 use kinform::{Informer, InformerFactory};
 use kinform_testkit::Simulation;
 use kube::api::ObjectMeta;
-use kube::{Client, CustomResource, ResourceExt};
+use kube::{Api, Client, CustomResource, ResourceExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -176,6 +176,19 @@ where
 pub(crate) async fn applied(app: Arc<App>, cx: Ctx<State>) -> Result<Action, Failure> {
     cx.apply(&wanted(&app)).await?;
     Ok(Action::await_change())
+}
+
+/// Asks the server whether this very app is there and wanted. The cache can be old: a process that
+/// has started at a replica that is behind sees apps that are gone, and never sees their end. What
+/// is made for those outside of the garbage collector's reach stays. While the app has the
+/// operator's finalizer, the answer holds until the operator removes it.
+pub(crate) async fn is_wanted(app: &App, client: Client) -> Result<bool, Failure> {
+    let namespace = app.namespace().unwrap_or_default();
+    let apps: Api<App> = Api::namespaced(client, &namespace);
+    let now = apps.get_opt(&app.name_any()).await?;
+    Ok(now.is_some_and(|now| {
+        now.metadata.uid == app.metadata.uid && now.metadata.deletion_timestamp.is_none()
+    }))
 }
 
 /// The usual script: two apps come, change, lose their config map, go, and come again.

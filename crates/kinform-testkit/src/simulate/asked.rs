@@ -82,6 +82,12 @@ impl Asked {
         self.method != Method::GET && !self.shelf.is_empty() && !asks && !self.is_traffic()
     }
 
+    /// Returns whether it reads objects that pictures show, once.
+    pub(crate) fn is_read(&self) -> bool {
+        let is_get = self.method == Method::GET && !self.is_watch;
+        is_get && !self.shelf.is_empty() && !self.is_traffic()
+    }
+
     /// The key of the object in its storage.
     pub(crate) fn key(&self) -> Option<String> {
         let name = self.name.as_deref()?;

@@ -11,6 +11,7 @@ use kinform_api::simulated;
 
 use super::alarms::Alarms;
 use super::finding::{Finding, Story};
+use super::history;
 use super::plan::{Extent, Plan};
 use super::run::{Report, Run, Stop};
 use super::scenario::Scenario;
@@ -33,6 +34,8 @@ pub struct Summary {
     pub runs: u64,
     /// The writes of the operator in a run without faults.
     pub writes: usize,
+    /// The reads of the operator in a run without faults, watches aside.
+    pub reads: usize,
     /// The notifications to the operator in a run without faults.
     pub notifications: usize,
     /// The runs that were made twice and were not the same.
@@ -47,6 +50,9 @@ pub(crate) fn check(
 ) -> Result<Summary, String> {
     let clean = Plan::clean();
     let first = whole(scenario, &clean, None, test)?;
+    if let Some(finding) = not_put_back(scenario, &first.stops) {
+        return Err(story(&clean, &finding, &first, test));
+    }
     let stops = first.stops;
     let other = Plan {
         seed: 1,
@@ -57,6 +63,7 @@ pub(crate) fn check(
     let extent = first.extent;
     let mut summary = Summary {
         writes: extent.writes,
+        reads: extent.reads,
         notifications: extent.notifications,
         ..Summary::default()
     };
@@ -73,6 +80,28 @@ pub(crate) fn check(
         }
     }
     Ok(summary)
+}
+
+/// A step that brings the script's objects into the state of an earlier step, and not the others.
+fn not_put_back(scenario: &Scenario, stops: &[Stop]) -> Option<Finding> {
+    if scenario.keeps_history {
+        return None;
+    }
+    let named = |step: usize| {
+        let name = scenario.steps.get(step).map_or("", |step| &step.name);
+        format!("step {} ({name})", step + 1)
+    };
+    let pairs = history::returns(&scenario.before, &scenario.steps);
+    pairs.into_iter().find_map(|(later, earlier)| {
+        let (now, then) = (stops.get(later)?, stops.get(earlier)?);
+        let at = format!("after step {}", earlier + 1);
+        let differences = now.picture.unlike(&then.picture, &at);
+        (!differences.is_empty()).then(|| Finding::NotPutBack {
+            step: named(later),
+            earlier: named(earlier),
+            differences,
+        })
+    })
 }
 
 /// The plans of these ways, one after the other.

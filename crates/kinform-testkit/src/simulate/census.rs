@@ -6,7 +6,8 @@
 //!
 //! An object whose owners are all gone, or being deleted, when it is created does not count: its
 //! creator had not heard of their end yet, which no controller can avoid, and the garbage collector
-//! removes it again.
+//! removes it again. Nor does an object of another client (see [`super::stranger`]), until the
+//! operator has made it its own.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -14,6 +15,7 @@ use kinform_apiserver::{Event, Stored};
 use serde_json::Value;
 
 use super::picture::generic;
+use super::stranger::is_made_by_another;
 
 /// The times that objects were created and deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,7 +63,7 @@ impl Tally {
 pub(crate) struct Census {
     /// The uids of stored objects, and whether they are being deleted.
     living: HashMap<String, Ending>,
-    /// The uids of objects that were created when their owners were gone.
+    /// The uids of objects that were created when their owners were gone, or by another client.
     late: HashSet<String>,
     tally: Tally,
 }
@@ -85,7 +87,7 @@ impl Census {
     }
 
     /// Takes note of a change, which is counted if `counts`.
-    pub(crate) fn note(&mut self, shelf: &str, event: &Event, counts: Counts) {
+    pub(crate) fn note(&mut self, shelf: &str, event: &Event, counts: Counts) -> Of {
         match (&event.previous, &event.current) {
             (previous, Some(object)) => {
                 let value = object.value();
@@ -95,21 +97,32 @@ impl Census {
                 };
                 self.living.insert(object.uid().to_owned(), ending);
                 if previous.is_some() || counts == Counts::No {
-                    return;
+                    return Of::Others;
                 }
-                if self.is_late(&value) {
+                if self.is_late(&value) || is_made_by_another(&value) {
                     self.late.insert(object.uid().to_owned());
-                } else {
-                    self.count(shelf, object).0 += 1;
+                    return Of::Gone;
                 }
+                self.count(shelf, object).0 += 1;
             }
             (Some(object), None) => {
                 self.living.remove(object.uid());
-                if !self.late.remove(object.uid()) && counts == Counts::Yes {
+                if self.late.remove(object.uid()) {
+                    return Of::Gone;
+                }
+                if counts == Counts::Yes {
                     self.count(shelf, object).1 += 1;
                 }
             }
             (None, None) => {}
+        }
+        Of::Others
+    }
+
+    /// An object that another client had made is the operator's now: its creation counts.
+    pub(crate) fn adopt(&mut self, shelf: &str, object: &Stored) {
+        if self.late.remove(object.uid()) {
+            self.count(shelf, object).0 += 1;
         }
     }
 
@@ -128,6 +141,14 @@ impl Census {
         };
         !owners.is_empty() && !owners.iter().any(stays)
     }
+}
+
+/// The object of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Of {
+    /// It was created when its owners were gone, or by another client.
+    Gone,
+    Others,
 }
 
 /// The treatment of a change.

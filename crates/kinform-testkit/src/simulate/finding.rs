@@ -24,6 +24,16 @@ pub(crate) enum Finding {
     },
     /// Objects were created or deleted more or less often.
     Miscounted { step: String, counts: Vec<Miscount> },
+    /// A write of the operator took away what another client had written.
+    Lost { about: String, mark: String },
+    /// A value that must stay as it is in the life of its object was changed.
+    Redrawn { about: String, path: String },
+    /// The objects are as they were after an earlier step, the rest is not.
+    NotPutBack {
+        step: String,
+        earlier: String,
+        differences: Vec<String>,
+    },
     /// The operator does not stop to write, to ask or to reconcile.
     Restless(String),
     /// User code panicked.
@@ -51,7 +61,8 @@ impl Finding {
     /// The object that the finding is about, as a write names it.
     fn about(&self) -> Option<&str> {
         match self {
-            Self::Differs { differences, .. } => {
+            Self::Lost { about, .. } | Self::Redrawn { about, .. } => Some(about),
+            Self::Differs { differences, .. } | Self::NotPutBack { differences, .. } => {
                 let first = differences.first()?;
                 let end = first
                     .match_indices(' ')
@@ -87,6 +98,20 @@ impl fmt::Display for Finding {
                     write!(f, "\n  {about} was {verb} {found} times, without faults {expected}")
                 })
             }
+            Self::Lost { about, mark } => write!(
+                f,
+                "a change of another client was lost: it had set {mark} of {about} just before a \
+                 write of the operator, which took it away"
+            ),
+            Self::Redrawn { about, path } => write!(
+                f,
+                "{path} of {about} was changed: it is drawn once in the life of its object"
+            ),
+            Self::NotPutBack { step, earlier, differences } => {
+                write!(f, "after {step} the objects of the script are as after {earlier}, ")?;
+                f.write_str("but the others are not as they were then")?;
+                differences.iter().try_for_each(|one| write!(f, "\n  {one}"))
+            }
             Self::Restless(how) => write!(f, "the operator does not come to rest: {how}"),
             Self::Panicked(message) => write!(f, "the operator panicked: {message}"),
             Self::Ended(how) => write!(f, "the operator ended: {how}"),
@@ -104,6 +129,18 @@ impl fmt::Display for Finding {
 /// The advice where two equal runs differ.
 const OWN_VALUES: &str = "two equal runs differ: a value that the operator draws or takes from a clock is left out \
 by `sim.ignore(\"path.of.it\")`, a whole kind by `sim.leave_out::<K>()`";
+
+/// The advice where a change of another client was lost.
+const OVERWRITTEN: &str = "a write that replaces an object or a list names the version that it was made from, and is \
+made anew from the newer object after a conflict; a patch or an apply has the operator's own fields only";
+
+/// The advice for a write that was made of old caches.
+const BEHIND: &str =
+    "before a write that must not be made of an old view, `Ctx::require_fresh` asks the server";
+
+/// The advice where a state depends on an earlier one.
+const HISTORY: &str =
+    "what an operator keeps of earlier states on purpose is allowed by `sim.keeps_history()`";
 
 /// The story of a finding.
 #[derive(Debug)]
@@ -150,8 +187,10 @@ impl fmt::Display for Story<'_> {
         match &plan.accidents[..] {
             [] => {
                 writeln!(f, "without any fault, in the run of seed {}", plan.seed)?;
-                if matches!(finding, Finding::Differs { .. }) {
-                    writeln!(f, "{OWN_VALUES}")?;
+                match finding {
+                    Finding::Differs { .. } => writeln!(f, "{OWN_VALUES}")?,
+                    Finding::NotPutBack { .. } => writeln!(f, "{HISTORY}")?,
+                    _ => {}
                 }
             }
             accidents => {
@@ -163,6 +202,9 @@ impl fmt::Display for Story<'_> {
                 accidents
                     .iter()
                     .try_for_each(|one| writeln!(f, "  {one}"))?;
+                if matches!(finding, Finding::Lost { .. }) {
+                    writeln!(f, "{OVERWRITTEN}")?;
+                }
             }
         }
         let blamed = self.blamed();
@@ -172,9 +214,13 @@ impl fmt::Display for Story<'_> {
                 None | Some([]) => {
                     writeln!(f, "           it had seen everything of what it watches")?
                 }
-                Some(unseen) => unseen
-                    .iter()
-                    .try_for_each(|one| writeln!(f, "           {one}"))?,
+                Some(unseen) => {
+                    let mut lines = unseen.iter();
+                    lines.try_for_each(|one| writeln!(f, "           {one}"))?;
+                    if plan.goes_back() {
+                        writeln!(f, "{BEHIND}")?;
+                    }
+                }
             }
         }
         let mut events = String::new();

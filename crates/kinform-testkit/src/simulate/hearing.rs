@@ -20,6 +20,7 @@ use serde_json::Value;
 use super::hub::Order;
 use super::line::Line;
 use super::plan::Mishap;
+use super::seen::version;
 use crate::link::reset;
 
 /// One watch.
@@ -78,9 +79,15 @@ impl Hearing {
                 self.line.refuse(skip);
                 return Some(Err(reset()));
             }
-            Some(stale) => hub.order(Order::Meet(self.line.process, stale)),
+            Some(restart) => {
+                // The process ends without this notification.
+                self.line.link.disconnect();
+                hub.order(Order::Meet(self.line.process, restart));
+                std::future::pending::<()>().await;
+            }
             None => {}
         }
+        hub.show(version(&event["object"]));
         let words = self.line.see(|seen| seen.heard(&self.shelf, &event));
         if let Some(words) = words {
             hub.note(self.line.who(), words);

@@ -16,6 +16,7 @@ use rand::{Rng, SeedableRng};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::left::Left;
 use super::plan::{Extent, Mishap, Plan, When};
 use super::trace::{Trace, Who};
 
@@ -34,6 +35,8 @@ pub(crate) enum Order {
     Meet(usize, Mishap),
     /// A write of a process was answered: look at the server.
     Look,
+    /// Another client takes back after this time what it has left: see [`Hub::left`].
+    Leave(usize, Duration),
 }
 
 /// The state that all wires share.
@@ -48,8 +51,13 @@ pub(crate) struct Hub {
     server: Mutex<Option<(Service, Arc<Store>)>>,
     /// The time at which the requests so far would have been sent, evenly.
     sent: Mutex<Instant>,
+    /// The things that other clients have left on the server.
+    // BOUND: one for each accident of the plan.
+    left: Mutex<Vec<Left>>,
     /// Requests of operators that are neither watches nor traffic of leases and events.
     requests: AtomicU64,
+    /// The newest version that an operator was shown, own creations aside.
+    seen: AtomicU64,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -68,8 +76,10 @@ impl Hub {
             extent: Mutex::default(),
             orders,
             server: Mutex::default(),
+            left: Mutex::default(),
             sent: Mutex::new(Instant::now()),
             requests: AtomicU64::new(0),
+            seen: AtomicU64::new(0),
         };
         (Arc::new(hub), received)
     }
@@ -89,7 +99,7 @@ impl Hub {
         self.trace().note(who, text)
     }
 
-    /// The writes and notifications so far.
+    /// The writes, reads and notifications so far.
     pub(crate) fn extent(&self) -> Extent {
         *lock(&self.extent)
     }
@@ -102,6 +112,16 @@ impl Hub {
             extent.writes
         };
         self.planned(When::Write(number))
+    }
+
+    /// Counts a read; returns what happens to it.
+    pub(crate) fn read(&self) -> Option<Mishap> {
+        let number = {
+            let mut extent = lock(&self.extent);
+            extent.reads += 1;
+            extent.reads
+        };
+        self.planned(When::Read(number))
     }
 
     /// Counts a notification; returns what happens to it.
@@ -146,9 +166,36 @@ impl Hub {
         self.requests.load(Ordering::Relaxed)
     }
 
+    /// An operator was shown this version: no replica is older after a restart.
+    pub(crate) fn show(&self, version: u64) {
+        self.seen.fetch_max(version, Ordering::Relaxed);
+    }
+
+    /// The newest version that an operator was shown.
+    pub(crate) fn seen(&self) -> u64 {
+        self.seen.load(Ordering::Relaxed)
+    }
+
     /// Sends an order to the run; a run that has ended needs none.
     pub(crate) fn order(&self, order: Order) {
         let _ = self.orders.send(order);
+    }
+
+    /// Notes a thing that another client has left on the server, and when it takes that back.
+    pub(crate) fn leave(&self, thing: Left, after: Option<Duration>) {
+        let number = {
+            let mut left = lock(&self.left);
+            left.push(thing);
+            left.len() - 1
+        };
+        if let Some(after) = after {
+            self.order(Order::Leave(number, after));
+        }
+    }
+
+    /// The things that other clients have left on the server.
+    pub(crate) fn left(&self) -> MutexGuard<'_, Vec<Left>> {
+        lock(&self.left)
     }
 
     /// Sets the server that is there now.

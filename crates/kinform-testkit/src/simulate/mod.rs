@@ -13,11 +13,15 @@
 //! - After each change, the objects are those of the run without faults. Times, uids, generated
 //!   names and versions may differ; leases and events are left out.
 //! - No object was created or deleted more or less often.
+//! - No write takes away a change that another client has made just before.
+//! - After a step that brings the objects of the script back to what they were after an earlier
+//!   step, all others are as they were then, too ([`Simulation::keeps_history`]).
 //! - Once nobody changes anything, the operator comes to rest: it stops to write, to ask and to
 //!   reconcile.
 //! - It does not panic, does not end by itself, and its run has an end.
 //!
-//! [`Simulation::invariant`] and [`Simulation::in_the_end`] add what only the author knows.
+//! [`Simulation::invariant`] and [`Simulation::in_the_end`] add what only the author knows, and
+//! [`Simulation::stale_starts`] a fault that most operators do not survive.
 //!
 //! A failure is a story: what is wrong, which faults it took (those that it did not take are left
 //! out), which write is to blame and what the operator had not seen at that time, and the line that
@@ -81,7 +85,9 @@ mod census;
 mod fields;
 mod finding;
 mod hearing;
+mod history;
 mod hub;
+mod left;
 mod line;
 mod picture;
 mod plan;
@@ -90,6 +96,7 @@ mod run;
 mod scenario;
 mod script;
 mod seen;
+mod stranger;
 mod trace;
 mod trouble;
 mod wire;
@@ -109,6 +116,7 @@ use self::alarms::Watchdog;
 pub use self::cases::Summary;
 use self::cases::Ways;
 use self::picture::Lens;
+use self::plan::Starts;
 use self::process::Program;
 use self::scenario::{Check, Scenario};
 use self::script::Step;
@@ -174,6 +182,8 @@ pub struct Simulation {
     invariants: Vec<(String, Check)>,
     in_the_end: Vec<(String, Check)>,
     lens: Lens,
+    keeps_history: bool,
+    starts: Starts,
     seeds: Option<u64>,
     is_exhaustive: bool,
     #[cfg(feature = "controllers")]
@@ -359,6 +369,22 @@ impl Simulation {
         self.lens.ignored.push(path);
         self
     }
+
+    /// Does not compare this field of any object, which the operator draws once in the life of the
+    /// object: `data.password`. A write that changes it is a failure.
+    pub fn drawn_once(&mut self, path: &str) -> &mut Self {
+        let names = path.split('.').map(str::to_owned).collect();
+        self.lens.drawn.push(names);
+        self.ignore(path)
+    }
+
+    /// Allows what the operator keeps of earlier states, such as revisions. Otherwise, a step that
+    /// brings the objects of the script back to what they were after an earlier step must bring
+    /// back all others, too.
+    pub fn keeps_history(&mut self) -> &mut Self {
+        self.keeps_history = true;
+        self
+    }
 }
 
 /// The runs.
@@ -370,11 +396,26 @@ impl Simulation {
         self
     }
 
-    /// Tries each fault on its own: a crash before and after each write, and each notification late,
-    /// skipped, and stale after a restart. That is two runs for each write and three for each
+    /// Tries each fault on its own: a crash before and after each write, each write refused, and
+    /// overtaken by another client, each read refused, and each notification late, skipped, and
+    /// unseen at a restart. That is four runs for each write, one for each read and three for each
     /// notification of a run without faults.
     pub fn exhaustive(&mut self) -> &mut Self {
         self.is_exhaustive = true;
+        self
+    }
+
+    /// Lets a process that restarts see a state older than its predecessor saw, as a replica of the
+    /// API server that is behind shows it. Otherwise it is shown all that was seen before, own
+    /// creations aside.
+    ///
+    /// This is rare and real, and harsh: the process can be shown an object that is gone meanwhile,
+    /// without its end. What it makes for that object outside of the garbage collector's reach then
+    /// stays for ever, unless it asks the server first
+    /// ([`Ctx::require_fresh`](kinform::controller::Ctx::require_fresh)). So does what it derives
+    /// from an old status or spec, if only that object says that it is there.
+    pub fn stale_starts(&mut self) -> &mut Self {
+        self.starts = Starts::Past;
         self
     }
 
@@ -396,6 +437,8 @@ impl Simulation {
             invariants: self.invariants,
             in_the_end: self.in_the_end,
             lens: self.lens,
+            keeps_history: self.keeps_history,
+            starts: self.starts,
             progress: watchdog.progress(),
             #[cfg(feature = "controllers")]
             controllers: self.controllers,

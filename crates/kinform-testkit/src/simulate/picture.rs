@@ -11,11 +11,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use kinform_apiserver::Store;
+use kinform_apiserver::{Event, Store};
 use serde_json::{Map, Value, json};
 
 use super::asked::is_traffic;
-use super::wire::OVERTAKEN;
+use super::stranger::MARK;
 
 /// The addresses of services: the server draws them, as it draws the `clusterIP` of each.
 const ADDRESSES: &str = "ipaddresses.networking.k8s.io";
@@ -30,12 +30,32 @@ pub(crate) struct Lens {
     pub(crate) left_out: BTreeSet<String>,
     /// Fields that are left out, of all objects.
     pub(crate) ignored: Vec<Vec<String>>,
+    /// Those of them that must not change in the life of an object.
+    pub(crate) drawn: Vec<Vec<String>>,
 }
 
 impl Lens {
     /// Returns whether changes of a resource count.
     pub(crate) fn shows(&self, shelf: &str) -> bool {
         !is_traffic(shelf) && shelf != ADDRESSES && !self.left_out.contains(shelf)
+    }
+
+    /// The object and the field, if a change gives another value to a field that is drawn once.
+    pub(crate) fn redrawn(&self, shelf: &str, event: &Event) -> Option<(String, String)> {
+        let (previous, now) = (event.previous.as_ref()?, event.current.as_ref()?);
+        if self.drawn.is_empty() || previous.uid() != now.uid() {
+            return None;
+        }
+        let (before, after) = (previous.value(), now.value());
+        let changes = |path: &&Vec<String>| {
+            let of = |value| {
+                path.iter()
+                    .fold(value, |value: &Value, name| &value[&**name])
+            };
+            !of(&before).is_null() && of(&before) != of(&after)
+        };
+        let path = self.drawn.iter().find(changes)?;
+        Some((format!("{shelf} {}", now.key()), path.join(".")))
     }
 }
 
@@ -79,20 +99,25 @@ impl Picture {
 
     /// The differences from what is expected, in words.
     pub(crate) fn differences(&self, expected: &Self) -> Vec<String> {
+        self.unlike(expected, "without faults")
+    }
+
+    /// The differences from another state, which is called by these words.
+    pub(crate) fn unlike(&self, expected: &Self, at: &str) -> Vec<String> {
         let mut words = Vec::new();
         let names: BTreeSet<&String> = self.0.keys().chain(expected.0.keys()).collect();
         for name in names {
             match (self.0.get(name), expected.0.get(name)) {
-                (Some(_), None) => words.push(format!("{name} is there; without faults it is not")),
-                (None, Some(_)) => words.push(format!("{name} is not there; without faults it is")),
+                (Some(_), None) => words.push(format!("{name} is there; {at} it is not")),
+                (None, Some(_)) => words.push(format!("{name} is not there; {at} it is")),
                 (Some(found), Some(wanted)) if found.len() != wanted.len() => words.push(format!(
-                    "{name}: {} are there; without faults {}",
+                    "{name}: {} are there; {at} {}",
                     found.len(),
                     wanted.len()
                 )),
                 (Some(found), Some(wanted)) => {
                     for (found, wanted) in found.iter().zip(wanted) {
-                        compare(name, found, wanted, &mut words);
+                        compare((name, at), found, wanted, &mut words);
                     }
                 }
                 (None, None) => {}
@@ -164,7 +189,7 @@ fn plain(shelf: &str, value: &mut Value, lens: &Lens) {
             metadata.remove(name);
         }
         if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
-            annotations.remove(OVERTAKEN);
+            annotations.remove(MARK);
             if annotations.is_empty() {
                 metadata.remove("annotations");
             }
@@ -251,7 +276,7 @@ fn is_uid(text: &str) -> bool {
 }
 
 /// Adds the paths at which two values differ.
-fn compare(path: &str, found: &Value, wanted: &Value, words: &mut Vec<String>) {
+fn compare((path, at): (&str, &str), found: &Value, wanted: &Value, words: &mut Vec<String>) {
     if found == wanted || words.len() > SHOWN {
         return;
     }
@@ -263,11 +288,11 @@ fn compare(path: &str, found: &Value, wanted: &Value, words: &mut Vec<String>) {
         for name in names {
             let separator = if path.contains(": ") { "." } else { ": " };
             let path = format!("{path}{separator}{name}");
-            compare(&path, &of(found, name), &of(wanted, name), words);
+            compare((&path, at), &of(found, name), &of(wanted, name), words);
         }
         return;
     }
-    words.push(format!("{path} is {found}; without faults {wanted}"));
+    words.push(format!("{path} is {found}; {at} {wanted}"));
 }
 
 #[cfg(test)]

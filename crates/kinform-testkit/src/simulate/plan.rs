@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! seed + Counts of a run without faults ─▶ Plan { pace, accidents }      by seeds
-//! each write, each notification         ─▶ Plan { one accident }         one at a time
+//! each write, read, notification        ─▶ Plan { one accident }         one at a time
 //! ```
 //!
-//! An accident happens at a write, at a notification, or at a time after a step. Writes and
-//! notifications are counted over all copies of the operator, from the start of the run.
+//! An accident happens at a write, a read, a notification, or at a time after a step. Writes, reads
+//! and notifications are counted over all copies of the operator, from the start of the run.
 //! The same seed and counts give the same plan. Never: decides what is right.
 
 use std::fmt;
@@ -16,7 +16,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 /// The longest pause of a process, a lag, an outage.
-const LONGEST: Duration = Duration::from_secs(60);
+pub(crate) const LONGEST: Duration = Duration::from_secs(60);
 /// The longest time after a step at which an accident may happen.
 const AFTER_STEP: Duration = Duration::from_secs(20);
 
@@ -29,17 +29,20 @@ pub(crate) enum Mishap {
     CrashAfter,
     /// The write is done; its answer is lost.
     LoseReply,
-    /// The write is refused with this code.
+    /// The write, or the read, is refused with this code.
     Refuse(u16),
-    /// Another client has changed the object just before the write.
+    /// Another client has written to the object just before the write, or has taken its name.
     Overtake,
     /// A notification, and those after it on the same watch, are held back.
     Late(Duration),
     /// The watch breaks before a notification, and can only be resumed after this time, when the
     /// history is gone: the states between are never seen.
     Skip(Duration),
-    /// All watches and cached lists show nothing newer for this time, and the process restarts.
+    /// The process restarts, and all watches and cached lists show for this time what it had seen,
+    /// without what it has created since.
     StaleRestart(Duration),
+    /// The same, but they show the state before the last change of the script.
+    PastRestart(Duration),
     /// The process ends.
     Crash,
     /// All connections of the process break.
@@ -74,6 +77,8 @@ pub(crate) enum History {
 pub(crate) enum When {
     /// At a write of the operator, counted from 1.
     Write(usize),
+    /// At a read of the operator, counted from 1.
+    Read(usize),
     /// At a notification to the operator, counted from 1.
     Notification(usize),
     /// This time after a step, counted from 0.
@@ -112,7 +117,19 @@ pub(crate) struct Plan {
 pub(crate) struct Extent {
     pub(crate) steps: usize,
     pub(crate) writes: usize,
+    pub(crate) reads: usize,
     pub(crate) notifications: usize,
+    pub(crate) starts: Starts,
+}
+
+/// The oldest state that a process may be shown when it starts again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Starts {
+    /// The one that was seen before.
+    #[default]
+    Seen,
+    /// One that is older than that.
+    Past,
 }
 
 impl Plan {
@@ -143,8 +160,8 @@ impl Plan {
         }
     }
 
-    /// One plan for a crash before and after each write, and for each notification late, skipped
-    /// and stale.
+    /// One plan for a crash before and after each write, for each write refused and overtaken, for
+    /// each read refused, and for each notification late, skipped and stale.
     pub(crate) fn one_at_a_time(extent: Extent) -> Vec<Self> {
         let of = |name: String, when, what| Self {
             name,
@@ -157,6 +174,12 @@ impl Plan {
             let at = When::Write(n);
             plans.push(of(format!("before-write-{n}"), at, Mishap::CrashBefore));
             plans.push(of(format!("after-write-{n}"), at, Mishap::CrashAfter));
+            plans.push(of(format!("refused-write-{n}"), at, Mishap::Refuse(500)));
+            plans.push(of(format!("overtaken-write-{n}"), at, Mishap::Overtake));
+        }
+        for n in 1..=extent.reads {
+            let name = format!("refused-read-{n}");
+            plans.push(of(name, When::Read(n), Mishap::Refuse(500)));
         }
         for n in 1..=extent.notifications {
             let at = When::Notification(n);
@@ -164,6 +187,9 @@ impl Plan {
             plans.push(of(format!("late-{n}"), at, Mishap::Late(while_)));
             plans.push(of(format!("skipped-{n}"), at, Mishap::Skip(while_)));
             plans.push(of(format!("stale-{n}"), at, Mishap::StaleRestart(while_)));
+            if extent.starts == Starts::Past {
+                plans.push(of(format!("past-{n}"), at, Mishap::PastRestart(while_)));
+            }
         }
         plans
     }
@@ -172,29 +198,34 @@ impl Plan {
 impl Plan {
     /// Returns whether a process can be shown a state older than one that it has seen.
     pub(crate) fn goes_back(&self) -> bool {
-        let goes_back =
-            |one: &Accident| matches!(one.what, Mishap::StaleRestart(_) | Mishap::Lag(_));
+        let goes_back = |one: &Accident| {
+            let Accident { what, .. } = one;
+            matches!(
+                what,
+                Mishap::StaleRestart(_) | Mishap::PastRestart(_) | Mishap::Lag(_)
+            )
+        };
         self.accidents.iter().any(goes_back)
     }
 }
 
 fn accident(random: &mut SmallRng, extent: Extent) -> Accident {
     let at_write = When::Write(random.random_range(1..=extent.writes.max(1)));
+    let at_read = When::Read(random.random_range(1..=extent.reads.max(1)));
     let at_notification = When::Notification(random.random_range(1..=extent.notifications.max(1)));
     let step = random.random_range(0..extent.steps.max(1));
     let at_time = When::Step(step, spread(random, AFTER_STEP));
     let lasts = spread(random, LONGEST);
-    let (when, what) = match random.random_range(0..40) {
+    let refused = Mishap::Refuse([429, 500, 503, 504][random.random_range(0..4)]);
+    let (when, what) = match random.random_range(0..43) {
         0..4 => (at_write, Mishap::CrashBefore),
         4..8 => (at_write, Mishap::CrashAfter),
         8..11 => (at_write, Mishap::LoseReply),
-        11..13 => {
-            let codes = [429, 500, 503, 504];
-            (at_write, Mishap::Refuse(codes[random.random_range(0..4)]))
-        }
+        11..13 => (at_write, refused),
         13..17 => (at_write, Mishap::Overtake),
         17..21 => (at_notification, Mishap::Late(lasts)),
         21..24 => (at_notification, Mishap::Skip(lasts)),
+        24 | 25 if extent.starts == Starts::Past => (at_notification, Mishap::PastRestart(lasts)),
         24..27 => (at_notification, Mishap::StaleRestart(lasts)),
         27 => (at_time, Mishap::Crash),
         28 => (at_time, Mishap::Cut),
@@ -206,7 +237,8 @@ fn accident(random: &mut SmallRng, extent: Extent) -> Accident {
         36 => (at_time, Mishap::Restart(History::Lost)),
         37 => (at_time, Mishap::Expire),
         38 => (at_time, Mishap::Clock(-random.random_range(1..600))),
-        _ => (at_time, Mishap::Clock(random.random_range(1..600))),
+        39 => (at_time, Mishap::Clock(random.random_range(1..600))),
+        _ => (at_read, refused),
     };
     Accident { when, what }
 }
@@ -222,6 +254,7 @@ impl fmt::Display for Accident {
         let Self { when, what } = self;
         match when {
             When::Write(n) => write!(f, "at the operator's write {n}: {what}"),
+            When::Read(n) => write!(f, "at the operator's read {n}: {what}"),
             When::Notification(n) => write!(f, "at notification {n}: {what}"),
             When::Step(step, after) => {
                 let after = after.as_secs_f64();
@@ -240,8 +273,8 @@ impl fmt::Display for Mishap {
                 f.write_str("the write is done, and the process ends before it has the answer")
             }
             Self::LoseReply => f.write_str("the write is done, and its answer is lost"),
-            Self::Refuse(code) => write!(f, "the write is refused with {code}"),
-            Self::Overtake => f.write_str("another client changes the object just before"),
+            Self::Refuse(code) => write!(f, "the request is refused with {code}"),
+            Self::Overtake => f.write_str("another client is there just before"),
             Self::Late(lasts) => write!(f, "this watch is held back for {}", seconds(lasts)),
             Self::Skip(lasts) => write!(
                 f,
@@ -250,7 +283,12 @@ impl fmt::Display for Mishap {
             ),
             Self::StaleRestart(lasts) => write!(
                 f,
-                "caches of the server stand still for {}, and the process restarts",
+                "the process restarts, and is shown nothing newer for {}",
+                seconds(lasts)
+            ),
+            Self::PastRestart(lasts) => write!(
+                f,
+                "the process restarts, and is shown for {} the state before the last step",
                 seconds(lasts)
             ),
             Self::Crash => f.write_str("the process ends"),
@@ -279,7 +317,9 @@ mod tests {
     const EXTENT: Extent = Extent {
         steps: 3,
         writes: 5,
+        reads: 4,
         notifications: 7,
+        starts: Starts::Past,
     };
 
     #[test]
@@ -292,18 +332,32 @@ mod tests {
             .map(|one| format!("{:?}", one.what))
             .map(|name| name.split(['(', ' ']).next().unwrap_or_default().to_owned())
             .collect();
-        assert_eq!(kinds.len(), 17, "{kinds:?}");
+        assert_eq!(kinds.len(), 18, "{kinds:?}");
         assert!(all.iter().all(|one| match one.when {
             When::Write(n) => (1..=5).contains(&n),
+            When::Read(n) => (1..=4).contains(&n),
             When::Notification(n) => (1..=7).contains(&n),
             When::Step(step, after) => step < 3 && after <= AFTER_STEP,
         }));
     }
 
     #[test]
-    fn one_at_a_time_is_two_plans_a_write_and_three_a_notification() {
+    fn no_plan_shows_the_past_unless_that_is_asked_for() {
+        let extent = Extent {
+            starts: Starts::Seen,
+            ..EXTENT
+        };
+        let one_each = Plan::one_at_a_time(extent);
+        assert_eq!(one_each.len(), 5 * 4 + 4 + 7 * 3);
+        let seeds = (0..2_000).map(|seed| Plan::of_seed(seed, extent));
+        let mut all = seeds.chain(one_each).flat_map(|plan| plan.accidents);
+        assert!(!all.any(|one| matches!(one.what, Mishap::PastRestart(_))));
+    }
+
+    #[test]
+    fn one_at_a_time_is_four_plans_a_write_one_a_read_and_four_a_notification() {
         let plans = Plan::one_at_a_time(EXTENT);
-        assert_eq!(plans.len(), 5 * 2 + 7 * 3);
+        assert_eq!(plans.len(), 5 * 4 + 4 + 7 * 4);
         assert!(plans.iter().all(|plan| plan.accidents.len() == 1));
         let names: std::collections::BTreeSet<_> = plans.iter().map(|plan| &plan.name).collect();
         assert_eq!(names.len(), plans.len());

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::alarms::Progress;
 use super::picture::Lens;
+use super::plan::Starts;
 use super::process::Program;
 use super::script::Step;
 use super::world::World;
@@ -35,6 +36,9 @@ pub(crate) struct Scenario {
     pub(crate) invariants: Vec<(String, Check)>,
     pub(crate) in_the_end: Vec<(String, Check)>,
     pub(crate) lens: Lens,
+    pub(crate) starts: Starts,
+    /// The operator may keep something of earlier states of the script's objects.
+    pub(crate) keeps_history: bool,
     pub(crate) progress: Arc<Progress>,
     #[cfg(feature = "controllers")]
     pub(crate) controllers: Option<kinform_controlplane::Selection>,

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use kube_client::Client;
+use serde_json::Value;
 
 /// The time between two tries of a step, such as a creation under the name of an object that is
 /// still being deleted.
@@ -24,6 +25,19 @@ pub(crate) type Work = Arc<dyn Fn(Client) -> BoxFuture<'static, Result<(), Strin
 pub(crate) struct Step {
     pub(crate) name: String,
     pub(crate) work: Work,
+    pub(crate) effect: Effect,
+}
+
+/// The effect of a change on the objects of the script.
+#[derive(Clone, Debug)]
+pub(crate) enum Effect {
+    /// An object, at this path.
+    Create(String, Value),
+    /// A merge patch.
+    Patch(String, Value),
+    Delete(String),
+    /// It is not known.
+    Unknown,
 }
 
 impl std::fmt::Debug for Step {

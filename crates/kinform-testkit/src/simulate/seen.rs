@@ -97,6 +97,14 @@ impl Seen {
     }
 }
 
+/// The version of an object or a list, or 0.
+pub(crate) fn version(of: &Value) -> u64 {
+    let version = of["metadata"]["resourceVersion"].as_str();
+    version
+        .and_then(|version| version.parse().ok())
+        .unwrap_or_default()
+}
+
 /// The key and version of an object.
 fn identity(object: &Value) -> Option<(String, u64)> {
     let metadata = object.get("metadata")?;

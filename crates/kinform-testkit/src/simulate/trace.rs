@@ -8,6 +8,7 @@
 //! of controllers begin.
 //! Never: bodies of objects, so a trace shows no Secret's value.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
@@ -26,6 +27,8 @@ pub(crate) enum Who {
     Operator(usize),
     /// The plan of faults.
     Fault,
+    /// Another client, in a fault.
+    Other,
 }
 
 impl fmt::Display for Who {
@@ -35,6 +38,7 @@ impl fmt::Display for Who {
             Self::Operator(0) => f.pad("operator"),
             Self::Operator(number) => f.pad(&format!("operator {}", number + 1)),
             Self::Fault => f.pad("fault"),
+            Self::Other => f.pad("another"),
         }
     }
 }
@@ -104,6 +108,18 @@ impl Trace {
     /// The entries, in order.
     pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    /// The most frequent write from this entry on, without its outcome, and how often it is there.
+    pub(crate) fn most_frequent(&self, from: usize) -> Option<(String, usize)> {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        let late = self.entries.iter().skip(from);
+        for entry in late.filter(|entry| entry.write.is_some()) {
+            let words = entry.text.split(" ─▶").next().unwrap_or_default();
+            *counts.entry(words).or_default() += 1;
+        }
+        let (words, times) = counts.into_iter().max_by_key(|(_, times)| *times)?;
+        Some((words.to_owned(), times))
     }
 
     /// A number that is the same for the same events at the same times.

@@ -14,6 +14,7 @@ use super::finding::Finding;
 use super::plan::{History, Mishap};
 use super::process::{Process, Standing};
 use super::run::{Due, Run};
+use super::stranger::{self, TakenBack};
 use super::trace::Who;
 use super::wire::Wire;
 use crate::control::{Network, ProxyMode};
@@ -28,13 +29,8 @@ impl Run<'_> {
         match mishap {
             Mishap::CrashBefore | Mishap::CrashAfter | Mishap::Crash => self.kill(number),
             Mishap::Skip(lasts) => self.plan(lasts, Due::PassExpired(number)),
-            Mishap::StaleRestart(lasts) => {
-                if let Some(server) = &self.server {
-                    server.lag_at(self.before_step.max(server.store().floor()));
-                }
-                self.plan(lasts, Due::CatchUp);
-                self.kill(number);
-            }
+            Mishap::StaleRestart(lasts) => self.restart_at(number, self.hub.seen(), lasts),
+            Mishap::PastRestart(lasts) => self.restart_at(number, self.before_step, lasts),
             Mishap::Cut => self.with(number, |process| process.wire.link().cut()),
             Mishap::Refused(lasts) => {
                 self.with(number, |process| {
@@ -68,6 +64,25 @@ impl Run<'_> {
             Mishap::Expire => self.expire()?,
             // These happen at the wire.
             Mishap::LoseReply | Mishap::Refuse(_) | Mishap::Overtake | Mishap::Late(_) => {}
+        }
+        Ok(())
+    }
+
+    /// A process restarts, and the server's caches show this revision for a time.
+    fn restart_at(&mut self, number: usize, revision: u64, lasts: Duration) {
+        if let Some(server) = &self.server {
+            let store = server.store();
+            server.lag_at(revision.clamp(store.floor(), store.revision()));
+        }
+        self.plan(lasts, Due::CatchUp);
+        self.kill(number);
+    }
+
+    /// Another client takes back what it has left; what is the operator's by now counts as such.
+    pub(super) async fn take_back(&mut self, number: usize) -> Result<(), Finding> {
+        if let TakenBack::Adopted(shelf, object) = stranger::take_back(&self.hub, number).await {
+            self.look()?;
+            self.census.adopt(&shelf, &object);
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
 use http::header::{ACCEPT, HeaderValue};
-use http::{Method, Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use kinform_api::Status;
@@ -31,11 +31,10 @@ use super::hearing::Hearing;
 use super::hub::{Hub, Order};
 use super::line::Line;
 use super::plan::Mishap;
+use super::seen::version;
+use super::stranger;
 use super::trace::Write;
 use crate::link::{Link, ReplyBody, reset};
-
-/// The annotation that another client changes just before a write.
-pub(crate) const OVERTAKEN: &str = "kinform.dev/overtaken";
 
 /// The way of one process to the server. Clones are the same way.
 #[derive(Clone, Debug)]
@@ -85,13 +84,17 @@ impl Wire {
         if asked.is_write() {
             return self.write(&asked, request).await;
         }
-        let reply = self.whole(request).await;
-        if let Ok(reply) = &reply
-            && asked.method == Method::GET
-            && !asked.is_traffic()
-        {
-            self.read(&asked, reply);
+        if asked.is_read() {
+            if let Some(Mishap::Refuse(code)) = hub.read() {
+                hub.note(self.0.who(), format!("{} ─▶ {code}", asked.words()));
+                return Ok(once(refusal(code)));
+            }
+            let reply = self.whole(request).await?;
+            self.read(&asked, &reply);
+            hub.hop().await;
+            return Ok(once(reply));
         }
+        let reply = self.whole(request).await;
         hub.hop().await;
         reply.map(once)
     }
@@ -104,15 +107,18 @@ impl Wire {
     ) -> io::Result<Response<ReplyBody>> {
         let hub = self.hub();
         let mishap = hub.write();
+        let (head, body) = request.into_parts();
+        let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
         match mishap {
             Some(Mishap::CrashBefore) => self.die(Mishap::CrashBefore).await,
             Some(Mishap::Refuse(code)) => {
                 hub.note(self.0.who(), format!("{} ─▶ {code}", asked.words()));
                 return Ok(once(refusal(code)));
             }
-            Some(Mishap::Overtake) => self.overtake(asked).await,
+            Some(Mishap::Overtake) => stranger::overtake(hub, asked, &body).await,
             _ => {}
         }
+        let request = Request::from_parts(head, RequestBody::from(body));
         let unseen = match hub.server() {
             Some((_, store)) => self.0.see(|seen| seen.behind(&store)),
             None => Vec::new(),
@@ -177,22 +183,11 @@ impl Wire {
             return;
         }
         if let Ok(value) = serde_json::from_slice::<Value>(reply.body()) {
+            // A creation shows nothing of others.
+            if reply.status() != StatusCode::CREATED {
+                self.hub().show(version(&value));
+            }
             self.0.see(|seen| seen.replied(asked, &value));
-        }
-    }
-
-    /// Another client writes to the object.
-    async fn overtake(&self, asked: &Asked) {
-        let (Some((service, _)), Some(_)) = (self.hub().server(), &asked.name) else {
-            return;
-        };
-        let number = self.hub().below(1_000_000).to_string();
-        let patch = serde_json::json!({"metadata": {"annotations": {OVERTAKEN: number}}});
-        let request = Request::patch(asked.path.as_str())
-            .header("content-type", "application/merge-patch+json")
-            .body(Bytes::from(patch.to_string()));
-        if let Ok(request) = request {
-            drop(service.call(request).await);
         }
     }
 }
@@ -235,7 +230,7 @@ fn refusal(code: u16) -> Response<Bytes> {
     };
     let body = serde_json::to_vec(&status).unwrap_or_default();
     let mut reply = Response::new(Bytes::from(body));
-    *reply.status_mut() = http::StatusCode::from_u16(code).unwrap_or_default();
+    *reply.status_mut() = StatusCode::from_u16(code).unwrap_or_default();
     let json = HeaderValue::from_static("application/json");
     reply.headers_mut().insert(http::header::CONTENT_TYPE, json);
     if code == 429 {
@@ -271,8 +266,10 @@ fn named(asked: &Asked, body: &[u8]) -> String {
         return key;
     }
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
-    let metadata = &value["metadata"];
-    let name = metadata["name"].as_str().unwrap_or("?");
+    // A refusal has it in its details.
+    let names = [&value["metadata"]["name"], &value["details"]["name"]];
+    let name = names.iter().find_map(|name| name.as_str());
+    let name = name.unwrap_or("?");
     match &asked.namespace {
         Some(namespace) => format!("{namespace}/{name}"),
         None => name.to_owned(),

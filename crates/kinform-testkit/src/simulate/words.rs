@@ -14,7 +14,7 @@ use kube_core::{CustomResourceExt, ResourceExt};
 use serde_json::Value;
 
 use super::fields;
-use super::script::Step;
+use super::script::{Effect, Step};
 use crate::server::{TestObject, path, path_of};
 
 /// A change made by code.
@@ -30,6 +30,7 @@ where
             let work = Arc::clone(&work);
             async move { work(client).await.map_err(|error| error.to_string()) }.boxed()
         }),
+        effect: Effect::Unknown,
     }
 }
 
@@ -61,14 +62,21 @@ where
     K::DynamicType: Default,
 {
     let namespace = object.meta().namespace.clone();
-    let name = format!("creates {} {}", kind::<K>(), object.name_any());
+    let name = format!("creates {} {}", kind::<K>(), key_of(&object));
     let body = serde_json::to_value(&object);
     let mut body = body.expect("an object of Kubernetes is plain data");
     let of = K::DynamicType::default();
     body["apiVersion"] = K::api_version(&of).into_owned().into();
     body["kind"] = K::kind(&of).into_owned().into();
     let path = path::<K>(namespace.as_deref(), None);
-    request(name, "POST", (path, "application/json"), body)
+    let effect = match &object.meta().name {
+        Some(name) => Effect::Create(format!("{path}/{name}"), body.clone()),
+        None => Effect::Unknown,
+    };
+    Step {
+        effect,
+        ..request(name, "POST", (path, "application/json"), body)
+    }
 }
 
 /// Changes an object, or a subresource of it.
@@ -79,10 +87,17 @@ where
     let what = part.map_or_else(String::new, |part| format!("{part} of "));
     let name = format!("patches {what}{} {key}: {patch}", kind::<K>());
     let mut path = at::<K>(key);
-    if let Some(part) = part {
-        path = format!("{path}/{part}");
+    let effect = match part {
+        Some(part) => {
+            path = format!("{path}/{part}");
+            Effect::Unknown
+        }
+        None => Effect::Patch(path.clone(), patch.clone()),
+    };
+    Step {
+        effect,
+        ..request(name, "PATCH", (path, MERGE), patch)
     }
-    request(name, "PATCH", (path, MERGE), patch)
 }
 
 /// Deletes an object.
@@ -91,12 +106,11 @@ where
     K::DynamicType: Default,
 {
     let name = format!("deletes {} {key}", kind::<K>());
-    request(
-        name,
-        "DELETE",
-        (at::<K>(key), "application/json"),
-        Value::Null,
-    )
+    let path = at::<K>(key);
+    Step {
+        effect: Effect::Delete(path.clone()),
+        ..request(name, "DELETE", (path, "application/json"), Value::Null)
+    }
 }
 
 /// Creates an example, changes each field and changes it back, and deletes it.
@@ -109,12 +123,7 @@ where
     let version = K::version(&K::DynamicType::default()).into_owned();
     let schema = fields::schema_of(&definition, &version);
     let changes = schema.map_or_else(Vec::new, |schema| fields::changes(schema, &object["spec"]));
-    let name = example.name_any();
-    let key = match example.namespace() {
-        Some(namespace) => format!("{namespace}/{name}"),
-        None if path::<K>(None, None).contains("/namespaces/") => format!("default/{name}"),
-        None => name,
-    };
+    let key = key_of(&example);
     let mut steps = vec![create(example)];
     for change in changes {
         let title = format!("{} of {} {key}", change.name, kind::<K>());
@@ -132,7 +141,8 @@ where
     K::DynamicType: Default,
 {
     let path = at::<K>(key);
-    step(&name, move |client: Client| {
+    let effect = Effect::Patch(path.clone(), patch.clone());
+    let allowed = step(&name, move |client: Client| {
         let request = Request::patch(&path)
             .header("content-type", MERGE)
             .body(patch.to_string().into_bytes());
@@ -144,7 +154,8 @@ where
                 other => other.map(drop).map_err(|error| error.to_string()),
             }
         }
-    })
+    });
+    Step { effect, ..allowed }
 }
 
 fn at<K: TestObject>(key: &str) -> String
@@ -153,6 +164,19 @@ where
 {
     let path = path_of::<K>(key);
     path.unwrap_or_else(|error| panic!("a key is namespace/name, or a name: {error}"))
+}
+
+/// The key of an object that is about to be created.
+fn key_of<K: TestObject>(object: &K) -> String
+where
+    K::DynamicType: Default,
+{
+    let name = object.name_any();
+    match object.namespace() {
+        Some(namespace) => format!("{namespace}/{name}"),
+        None if path::<K>(None, None).contains("/namespaces/") => format!("default/{name}"),
+        None => name,
+    }
 }
 
 fn kind<K: TestObject>() -> String

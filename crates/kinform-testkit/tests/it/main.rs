@@ -11,6 +11,7 @@ mod faults;
 mod hostile;
 mod jobs;
 mod nodes;
+mod others;
 mod preemption;
 mod rounds;
 mod scheduling;

@@ -13,9 +13,9 @@ use kube_client::Client;
 use kube_core::ObjectMeta;
 use serde_json::json;
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-fn map(name: &str) -> ConfigMap {
+pub(crate) fn map(name: &str) -> ConfigMap {
     let map = json!({"metadata": {"name": name, "namespace": "default"}, "data": {"x": "1"}});
     serde_json::from_value(map).unwrap()
 }
@@ -31,7 +31,7 @@ fn script(sim: &mut Simulation) {
 }
 
 /// Runs a reconcile function of config maps that own secrets.
-async fn run<F, R>(client: Client, reconcile: R) -> Result<(), kinform::Error>
+pub(crate) async fn run<F, R>(client: Client, reconcile: R) -> Result<(), kinform::Error>
 where
     R: Fn(Arc<ConfigMap>, Ctx<()>) -> F + Send + Sync + 'static,
     F: Future<Output = Result<Action, Failure>> + Send + 'static,
@@ -63,14 +63,14 @@ async fn right(map: Arc<ConfigMap>, cx: Ctx<()>) -> Result<Action, Failure> {
     clippy::print_stderr,
     reason = "the size of a simulation is part of its report"
 )]
-fn passes(describe: impl FnOnce(&mut Simulation)) -> Summary {
+pub(crate) fn passes(describe: impl FnOnce(&mut Simulation)) -> Summary {
     let summary = try_simulate(describe).unwrap_or_else(|story| panic!("{story}"));
     eprintln!("{summary:?}");
     summary
 }
 
 /// The story of an operator that is wrong.
-fn told(describe: impl FnOnce(&mut Simulation)) -> String {
+pub(crate) fn told(describe: impl FnOnce(&mut Simulation)) -> String {
     match try_simulate(describe) {
         Ok(summary) => panic!("nothing was found: {summary:?}"),
         Err(story) => story,

@@ -1,4 +1,5 @@
-//! Each mistake is found in less than 1,000 seeds, and its correction passes.
+//! Each mistake is found in less than 1,000 seeds, and its correction passes, also where a process
+//! that restarts is shown the past.
 //!
 //! `MISTAKES_SEEDS` is the number of seeds that a correction passes; 50 by default.
 
@@ -32,6 +33,13 @@ fn check(name: &str) {
     });
     if let Err(story) = passed {
         panic!("the correction of {name}: {story}");
+    }
+    let passed = try_simulate(|sim| {
+        sim.seeds(seeds).stale_starts();
+        describe(sim, Which::Corrected);
+    });
+    if let Err(story) = passed {
+        panic!("the correction of {name} that is shown the past: {story}");
     }
 }
 

@@ -1,0 +1,149 @@
+//! The steps of a script after which its objects are as they were after an earlier step.
+//!
+//! ```text
+//! creates, patches, deletes ─▶ the script's objects after each step ─▶ (later, earlier) with equal ones
+//! ```
+//!
+//! What an operator makes is a function of what it is asked for, so the state must then be equal,
+//! too. A patch or a status of an object that the script has not created, or a step of code, has an
+//! unknown effect: no step after it is compared. While an object of the script is deleted, neither
+//! is: what is kept of it may be wanted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::script::{Effect, Step};
+
+/// The pairs of steps, later and earliest, after which the objects of the script are equal; `before`
+/// are those that are there before it.
+pub(crate) fn returns(before: &[Step], steps: &[Step]) -> Vec<(usize, usize)> {
+    let mut objects: BTreeMap<&str, Value> = BTreeMap::new();
+    for step in before {
+        if let Effect::Create(path, object) = &step.effect {
+            objects.insert(path, without_nulls(object.clone()));
+        }
+    }
+    let mut deleted = BTreeSet::new();
+    let mut past: Vec<(usize, BTreeMap<&str, Value>)> = Vec::new();
+    let mut pairs = Vec::new();
+    for (number, step) in steps.iter().enumerate() {
+        match &step.effect {
+            Effect::Create(path, object) => {
+                deleted.remove(path.as_str());
+                objects.insert(path, without_nulls(object.clone()));
+            }
+            Effect::Patch(path, patch) => match objects.get_mut(path.as_str()) {
+                Some(object) => merge(object, patch),
+                None => break,
+            },
+            Effect::Delete(path) => {
+                // An object that is not the script's is one that the operator brings back.
+                if objects.remove(path.as_str()).is_some() {
+                    deleted.insert(path.as_str());
+                }
+            }
+            Effect::Unknown => break,
+        }
+        if !deleted.is_empty() {
+            continue;
+        }
+        match past.iter().find(|(_, before)| *before == objects) {
+            Some((earlier, _)) => pairs.push((number, *earlier)),
+            None => past.push((number, objects.clone())),
+        }
+    }
+    pairs
+}
+
+/// Applies a JSON merge patch (RFC 7396).
+fn merge(object: &mut Value, patch: &Value) {
+    let Value::Object(members) = patch else {
+        object.clone_from(patch);
+        return;
+    };
+    if !object.is_object() {
+        *object = Value::Object(serde_json::Map::new());
+    }
+    for (name, value) in members {
+        match (value, object.as_object_mut()) {
+            (_, None) => {}
+            (Value::Null, Some(object)) => drop(object.remove(name)),
+            (value, Some(object)) => merge(object.entry(name).or_insert(Value::Null), value),
+        }
+    }
+}
+
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let members = members.into_iter().filter(|(_, value)| !value.is_null());
+            let members = members.map(|(name, value)| (name, without_nulls(value)));
+            Value::Object(members.collect())
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures::FutureExt;
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(effects: Vec<Effect>, expected: &[(usize, usize)]) {
+        let step = |effect| Step {
+            name: String::new(),
+            work: Arc::new(|_| async { Ok(()) }.boxed()),
+            effect,
+        };
+        let steps: Vec<Step> = effects.into_iter().map(step).collect();
+        assert_eq!(returns(&steps[..0], &steps), expected);
+    }
+
+    fn create(name: &str, spec: Value) -> Effect {
+        Effect::Create(name.to_owned(), json!({"spec": spec, "status": null}))
+    }
+
+    fn patch(name: &str, spec: Value) -> Effect {
+        Effect::Patch(name.to_owned(), json!({"spec": spec}))
+    }
+
+    #[test]
+    fn a_field_that_is_put_back_is_compared_with_the_earliest_step() {
+        let there = patch("a", json!({"x": 2, "y": 1}));
+        let back = patch("a", json!({"x": 1, "y": null}));
+        let first = create("a", json!({"x": 1}));
+        check(
+            vec![first, there.clone(), back.clone(), there, back],
+            &[(2, 0), (3, 1), (4, 0)],
+        );
+    }
+
+    #[test]
+    fn an_object_that_is_made_again_is_compared_but_not_while_it_is_gone() {
+        let delete = |name: &str| Effect::Delete(name.to_owned());
+        let effects = vec![
+            create("a", json!({"x": 1})),
+            create("b", json!({})),
+            delete("b"),
+            create("b", json!({})),
+            delete("child"),
+        ];
+        check(effects, &[(3, 1), (4, 1)]);
+    }
+
+    #[test]
+    fn nothing_is_compared_after_an_unknown_effect() {
+        let again = || vec![create("a", json!({})), patch("a", json!({}))];
+        for unknown in [Effect::Unknown, patch("child", json!({}))] {
+            let mut effects = again();
+            effects.push(unknown);
+            effects.push(patch("a", json!({})));
+            check(effects, &[(1, 0)]);
+        }
+    }
+}
