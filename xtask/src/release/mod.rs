@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     /// Checks and makes the files; without it, nothing is done.
     #[arg(long)]
     dry_run: bool,
-    /// Builds the static program in two folders and compares the bytes: twice the minutes.
+    /// Builds the static program once more, in another folder, and compares the bytes.
     #[arg(long)]
     reproducible: bool,
     /// Runs the static program in a root folder that holds nothing else.
