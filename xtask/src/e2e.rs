@@ -48,6 +48,9 @@ enum Only {
         /// Only rows whose name has this in it.
         #[arg(default_value = "")]
         row: String,
+        /// A real server of this older version, such as 1.34.4. Opt-in: its first build takes minutes.
+        #[arg(long)]
+        kubernetes: Option<String>,
     },
     /// Programs of client-go, controller-runtime and the Python client on both servers.
     Clients,
@@ -134,6 +137,8 @@ enum Only {
     },
 }
 
+/// The version of the real API server, if it is not that of `e2e/oracle/go.mod`.
+const VERSION: &str = "KINFORM_E2E_KUBERNETES";
 /// Start of a test's line that belongs into the table.
 const RESULT: &str = "RESULT |";
 /// BOUND: tests side by side, each with a real server of some 300 MB.
@@ -150,8 +155,11 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
     let leave = arguments.may_skip.as_deref();
     match &arguments.only {
         None => tests(root, "", &[], leave),
-        Some(Only::Conformance { row }) => {
-            tests(root, "conformance::", &[("ROW", row.clone())], leave)
+        Some(Only::Conformance { row, kubernetes }) => {
+            let given = [("ROW", Some(row)), (VERSION, kubernetes.as_ref())];
+            let given = given.map(|(name, value)| Some((name, value?.clone())));
+            let given: Vec<_> = given.into_iter().flatten().collect();
+            tests(root, "conformance::", &given, leave)
         }
         Some(Only::Clients) => tests(root, "clients::", &[], leave),
         Some(Only::Kubectl) => tests(root, "kubectl::", &[], leave),

@@ -9,7 +9,7 @@
 //! real server is wrong. A row that fails on the embedded server, or whose transcripts differ
 //! between the two, is a difference. It must be listed in `docs/server-differences.md` with its
 //! reason, or the run fails. A listed difference that no longer exists fails too, so the list
-//! cannot outlive its reasons.
+//! cannot outlive its reasons. Real servers of older versions have a list of their own there.
 //!
 //! | file | subject |
 //! |---|---|
@@ -110,15 +110,24 @@ struct Outcome {
     transcript: Vec<String>,
 }
 
-/// Runs all rows whose name has `filter` in it on all servers, and compares.
+/// The rows to run, and the real server's version.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// A part of their names.
+    pub row: String,
+    /// The version of the real server, such as `1.34.4`, if it is older than the newest.
+    pub older: Option<String>,
+}
+
+/// Runs the wanted rows on all servers, and compares.
 ///
 /// # Errors
 /// A server cannot be reached at all.
-pub async fn run(servers: &Servers, filter: &str) -> Result<Report, StageError> {
+pub async fn run(servers: &Servers, asked: &Wanted) -> Result<Report, StageError> {
     let began = Instant::now();
     let wanted = |rows: &[&[Row]]| -> Vec<Row> {
         let all = rows.iter().flat_map(|rows| rows.iter().copied());
-        all.filter(|row| row.name.contains(filter)).collect()
+        all.filter(|row| row.name.contains(&asked.row)).collect()
     };
     let rows = wanted(&[
         list::ROWS,
@@ -152,7 +161,7 @@ pub async fn run(servers: &Servers, filter: &str) -> Result<Report, StageError> 
         None => (embedded.await?, None),
     };
     let rows: Vec<Row> = rows.into_iter().chain(alone).collect();
-    Ok(Report::new(&rows, filter, embedded, real, began.elapsed()))
+    Ok(Report::new(&rows, asked, embedded, real, began.elapsed()))
 }
 
 /// The rows on one server: most side by side, the rest one after the other.

@@ -4,12 +4,15 @@
 //! outcomes embedded, real ──┐
 //! docs/server-differences.md ┴▶ Report: rows that pass, listed differences, what is wrong
 //! ```
+//!
+//! A real server of an older version has a list of its own, besides that of the newest: rows that it
+//! answers otherwise than the embedded server, or fails.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use super::{Outcome, Row};
+use super::{Outcome, Row, Wanted};
 
 /// The page that lists intended differences.
 const PAGE: &str = include_str!("../../../docs/server-differences.md");
@@ -39,12 +42,53 @@ pub struct Report {
     listed: Vec<Difference>,
     wrong: Vec<Difference>,
     took: Duration,
+    /// The version of the real server, if it is not the newest.
+    version: Option<String>,
 }
 
-/// The rows that the page lists, with their reasons.
-fn listed(page: &str) -> BTreeMap<&str, &str> {
+/// The expectations of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expected<'a> {
+    /// Both servers hold it, with the same transcript.
+    Alike,
+    /// They differ, for this reason; the row holds on the real server.
+    Different(&'a str),
+    /// As [`Different`](Self::Different) on the newest version, and free on this one.
+    Free(&'a str),
+    /// An older real server differs, for this reason, or the row fails there.
+    Older(&'a str),
+}
+
+/// The minor version in a text such as `1.34` or `1.34.4`.
+fn minor(version: &str) -> Option<u32> {
+    version.split('.').nth(1)?.parse().ok()
+}
+
+/// The rows that the page lists for the real server of this version: the newest, or an older one.
+fn expected<'a>(page: &'a str, older: Option<&str>) -> BTreeMap<&'a str, Expected<'a>> {
+    let of_all = listed(page, "<!-- conformance -->").into_iter();
+    let Some(version) = older else {
+        return of_all
+            .map(|(row, reason)| (row, Expected::Different(reason)))
+            .collect();
+    };
+    let version = minor(version);
+    let of_older = listed(page, "<!-- conformance of older versions -->").into_iter();
+    let of_older = of_older.filter_map(|(row, cells)| {
+        let (until, reason) = cells.split_once('|')?;
+        let is_meant = minor(until.trim()) >= version;
+        is_meant.then(|| (row, Expected::Older(reason.trim())))
+    });
+    of_all
+        .map(|(row, reason)| (row, Expected::Free(reason)))
+        .chain(of_older)
+        .collect()
+}
+
+/// The rows of a part of the page, with their other cells.
+fn listed<'a>(page: &'a str, part: &str) -> BTreeMap<&'a str, &'a str> {
     let part = page
-        .split("<!-- conformance -->")
+        .split(part)
         .nth(1)
         .and_then(|rest| rest.split("<!-- end -->").next())
         .unwrap_or_default();
@@ -57,7 +101,7 @@ fn listed(page: &str) -> BTreeMap<&str, &str> {
 }
 
 /// Listed rows that no longer exist, among those that were asked for.
-fn lost<'a>(listed: &BTreeMap<&'a str, &str>, rows: &[&str], filter: &str) -> Vec<&'a str> {
+fn lost<'a>(listed: &BTreeMap<&'a str, Expected<'_>>, rows: &[&str], filter: &str) -> Vec<&'a str> {
     let wanted = listed.keys().filter(|row| row.contains(filter));
     wanted.filter(|row| !rows.contains(row)).copied().collect()
 }
@@ -65,56 +109,66 @@ fn lost<'a>(listed: &BTreeMap<&'a str, &str>, rows: &[&str], filter: &str) -> Ve
 impl Report {
     pub(super) fn new(
         rows: &[Row],
-        filter: &str,
+        wanted: &Wanted,
         embedded: Vec<Outcome>,
         real: Option<Vec<Outcome>>,
         took: Duration,
     ) -> Self {
-        let listed = listed(PAGE);
+        let listed = expected(PAGE, wanted.older.as_deref());
         let holds = |outcomes: &[Outcome]| outcomes.iter().filter(|o| o.result.is_ok()).count();
         let mut report = Self {
             rows: rows.len(),
             embedded: holds(&embedded),
             real: real.as_deref().map(holds),
             took,
+            version: wanted.older.clone(),
             ..Self::default()
         };
         let mut theirs = real.map(Vec::into_iter);
         for (row, ours) in rows.iter().zip(embedded) {
             let theirs = theirs.as_mut().and_then(Iterator::next);
-            report.row(row, &ours, theirs.as_ref(), listed.get(row.name).copied());
+            report.row(
+                row,
+                &ours,
+                theirs.as_ref(),
+                listed.get(row.name).copied().unwrap_or(Expected::Alike),
+            );
         }
         let names: Vec<&str> = rows.iter().map(|row| row.name).collect();
-        for row in lost(&listed, &names, filter) {
+        for row in lost(&listed, &names, &wanted.row) {
             let how = "it is listed, but there is no such row".to_owned();
             report.wrong.push(Difference { row, how });
         }
         report
     }
 
-    fn row(&mut self, row: &Row, ours: &Outcome, theirs: Option<&Outcome>, listed: Option<&str>) {
-        let wrong = |how: String| Difference { row: row.name, how };
+    fn row(&mut self, row: &Row, ours: &Outcome, theirs: Option<&Outcome>, expected: Expected<'_>) {
+        let told = |how: String| Difference { row: row.name, how };
         if let Some(Err(why)) = theirs.map(|theirs| &theirs.result) {
             let cites = row.cites;
-            let how =
-                format!("the real server does not do this, so the row is wrong ({cites}): {why}");
-            return self.wrong.push(wrong(how));
+            return match expected {
+                Expected::Older(_) => self.listed.push(told(format!("the real server: {why}"))),
+                _ => self.wrong.push(told(format!(
+                    "the real server does not do this, so the row is wrong ({cites}): {why}"
+                ))),
+            };
         }
         let difference = match (&ours.result, theirs) {
             (Err(why), _) => Some(format!("the embedded server fails ({}): {why}", row.cites)),
             (Ok(()), Some(theirs)) => differs(&theirs.transcript, &ours.transcript),
             (Ok(()), None) => None,
         };
-        match (difference, listed) {
-            (None, None) => self.agree += 1,
-            (Some(how), Some(_)) => self.listed.push(wrong(how)),
-            (Some(how), None) => self.wrong.push(wrong(how)),
-            // Without the real server, its answer is unknown.
-            (None, Some(reason)) if theirs.is_none() => self.listed.push(wrong(reason.to_owned())),
-            (None, Some(reason)) => {
-                let how = format!("it is listed ({reason}), but there is no difference");
-                self.wrong.push(wrong(how));
-            }
+        match (difference, expected) {
+            (None, Expected::Alike | Expected::Free(_)) => self.agree += 1,
+            (Some(how), Expected::Alike) => self.wrong.push(told(how)),
+            (Some(how), _) => self.listed.push(told(how)),
+            (None, Expected::Different(reason) | Expected::Older(reason)) => match theirs {
+                // Without the real server, its answer is unknown.
+                None => self.listed.push(told(reason.to_owned())),
+                Some(_) => self.wrong.push(told(format!(
+                    "it is listed ({reason}), but there is no difference"
+                ))),
+            },
         }
     }
 
@@ -134,8 +188,14 @@ impl Report {
         );
         let real = self
             .real
-            .map(|real| format!("real | {real} of {rows} rows hold"));
+            .map(|real| format!("real{} | {real} of {rows} rows hold", self.version()));
         [Some(embedded), real].into_iter().flatten().collect()
+    }
+
+    /// The version of an older real server, after a space.
+    fn version(&self) -> String {
+        let version = self.version.as_ref();
+        version.map_or_else(String::new, |version| format!(" {version}"))
     }
 
     /// The number of rows that were run.
@@ -178,7 +238,7 @@ impl fmt::Display for Report {
         }
         let rows = self.rows;
         let real = match self.real {
-            Some(real) => format!("{real} of {rows} hold on the real server"),
+            Some(real) => format!("{real} of {rows} hold on the real server{}", self.version()),
             None => "the real server was not asked".to_owned(),
         };
         writeln!(
@@ -196,20 +256,39 @@ impl fmt::Display for Report {
 
 #[cfg(test)]
 mod tests {
+    use super::{Expected, expected, lost};
+
+    const PAGE: &str = "x\n<!-- conformance -->\n| row | reason |\n|---|---|\n\
+        | `a_row` | because `it` |\n<!-- end -->\n| `no_row` | of another part |\n\
+        <!-- conformance of older versions -->\n| row | until | reason |\n|---|---|---|\n\
+        | `b_row` | 1.34 | no `it` |\n| `c_row` | 1.33 | none |\n<!-- end -->\n";
+
     #[test]
     fn the_page_lists_rows_with_their_reasons() {
-        let page = "x\n<!-- conformance -->\n| row | reason |\n|---|---|\n| `a_row` | because `it` |\n<!-- end -->\n| `no_row` | of another part |";
-        let listed = super::listed(page);
+        let expected = expected(PAGE, None);
         assert_eq!(
-            listed.into_iter().collect::<Vec<_>>(),
-            [("a_row", "because `it`")]
+            expected.into_iter().collect::<Vec<_>>(),
+            [("a_row", Expected::Different("because `it`"))]
         );
     }
 
     #[test]
+    fn an_older_version_has_rows_of_its_own() {
+        let check = |version, rows: &[(&str, Expected<'_>)]| {
+            let expected = expected(PAGE, Some(version));
+            assert_eq!(expected.into_iter().collect::<Vec<_>>(), rows);
+        };
+        let (a, b) = (Expected::Free("because `it`"), Expected::Older("no `it`"));
+        check("1.36.3", &[("a_row", a)]);
+        check("1.34.4", &[("a_row", a), ("b_row", b)]);
+        let c = Expected::Older("none");
+        check("1.33.13", &[("a_row", a), ("b_row", b), ("c_row", c)]);
+    }
+
+    #[test]
     fn a_listed_row_that_is_gone_is_told_if_it_was_asked_for() {
-        let listed = [("a_row", ""), ("b_row", "")].into();
-        assert_eq!(super::lost(&listed, &["a_row"], ""), ["b_row"]);
-        assert_eq!(super::lost(&listed, &["a_row"], "a_"), [""; 0]);
+        let listed = ["a_row", "b_row"].map(|row| (row, Expected::Alike)).into();
+        assert_eq!(lost(&listed, &["a_row"], ""), ["b_row"]);
+        assert_eq!(lost(&listed, &["a_row"], "a_"), [""; 0]);
     }
 }

@@ -72,35 +72,41 @@ fn build(root: &Path, target: &Path, flags: &str) -> Result<PathBuf, String> {
     Ok(target.join(PLATFORM).join("release/kinform"))
 }
 
-/// Builds the static program of the last commit in two folders, and compares the bytes.
+/// Builds the static program of the last commit once more, in a clone, and compares the bytes.
 pub(super) fn reproducible(release: &Release) -> Result<String, String> {
+    let first = release.folder.join(name_of_static(release));
+    let first = fs::read(&first).map_err(|error| format!("{}: {error}", first.display()))?;
     let folder = target(&release.root).join("reproducible");
     let _ = fs::remove_dir_all(&folder);
-    let mut programs = Vec::new();
-    // Paths of different lengths.
-    for name in ["a", "another-folder"] {
-        let root = folder.join(name);
-        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        let mut git = Command::new("git");
-        git.args(["clone", "--quiet", "--no-hardlinks"])
-            .arg(&release.root)
-            .arg(&root);
-        output(&mut git)?;
-        let built = build(&root, &root.join("target"), STATIC)?;
-        programs.push(fs::read(&built).map_err(|e| format!("{}: {e}", built.display()))?);
-        let _ = fs::remove_dir_all(&root);
+    // A path of another length than that of the repository.
+    let root = folder.join("a-clone-in-another-folder");
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut git = Command::new("git");
+    git.args(["clone", "--quiet", "--no-hardlinks"])
+        .arg(&release.root)
+        .arg(&root);
+    output(&mut git)?;
+    let built = build(&root, &root.join("target"), STATIC)?;
+    let second = fs::read(&built).map_err(|error| format!("{}: {error}", built.display()))?;
+    let _ = fs::remove_dir_all(&folder);
+    alike(&first, &second)
+}
+
+/// Compares the programs of two builds.
+fn alike(first: &[u8], second: &[u8]) -> Result<String, String> {
+    if first == second {
+        let count = first.len();
+        return Ok(format!(
+            "a build in another folder has the same {count} bytes"
+        ));
     }
-    match programs[0] == programs[1] {
-        true => Ok(format!(
-            "two builds have the same {} bytes",
-            programs[0].len()
-        )),
-        false => {
-            let pairs = programs[0].iter().zip(&programs[1]);
-            let count = pairs.filter(|(a, b)| a != b).count();
-            Err(format!("two builds differ in {count} bytes or more"))
-        }
-    }
+    let count = first.iter().zip(second).filter(|(a, b)| a != b).count();
+    Err(format!(
+        "a build in another folder differs: {} bytes and {}, of which {count} or more are others \
+         (uncommitted files are not in it)",
+        first.len(),
+        second.len()
+    ))
 }
 
 /// Runs the static program in a root that holds only two devices and `/tmp`: the demo, then a `get`.
@@ -169,5 +175,18 @@ fn in_root(release: &Release, root: &Path) -> Result<Option<String>, String> {
         count => Err(format!(
             "a get in the root printed {count} pods, not 5: {pods}"
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::alike;
+
+    #[test]
+    fn two_builds_are_alike_if_they_have_the_same_bytes() {
+        let alike = |first: &str, second: &str| alike(first.as_bytes(), second.as_bytes());
+        assert!(alike("abc", "abc").is_ok_and(|told| told.contains("same 3 bytes")));
+        assert!(alike("abc", "axc").is_err_and(|told| told.contains("of which 1 or more")));
+        assert!(alike("abc", "abcd").is_err_and(|told| told.contains("3 bytes and 4")));
     }
 }

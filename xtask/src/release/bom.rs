@@ -1,10 +1,12 @@
-//! The bill of materials of the program: every crate that is compiled into it, as CycloneDX.
+//! The bill of materials of the program: every crate that its build needs, as CycloneDX.
 //!
 //! ```text
-//! graph of cargo metadata ──from kinform-cli, without dev-dependencies──▶ components, dependencies
+//! cargo tree of kinform-cli, without dev-dependencies ──▶ edges ──▶ components, dependencies
 //! ```
 //!
-//! Without times and random numbers: the same commit has the same file.
+//! The graph of `cargo metadata` would have the features of the whole workspace, and with them
+//! crates that this program does not have. Without times and random numbers: the same commit has the
+//! same file.
 //!
 //! Upstream counterpart: the specification CycloneDX 1.5; `cargo-cyclonedx` writes the same.
 
@@ -15,10 +17,14 @@ use serde_json::{Value, json};
 
 use super::Release;
 
+/// A crate: its name and version.
+type Crate<'a> = (&'a str, &'a str);
+
 /// Writes the file.
 pub(super) fn write(release: &Release) -> Result<String, String> {
     let workspace = &release.workspace;
-    let bom = bill(workspace.packages(), workspace.nodes())?;
+    let tree = workspace.tree(&release.root)?;
+    let bom = bill(workspace.packages(), &tree)?;
     let name = format!("kinform-{}.cdx.json", workspace.version());
     let text = serde_json::to_string_pretty(&bom).map_err(|error| format!("{name}: {error}"))?;
     fs::write(release.folder.join(&name), text + "\n").map_err(|e| format!("{name}: {e}"))?;
@@ -26,71 +32,70 @@ pub(super) fn write(release: &Release) -> Result<String, String> {
     Ok(format!("{name}: {count} crates"))
 }
 
-fn bill<'a>(
-    packages: impl Iterator<Item = &'a Value>,
-    nodes: impl Iterator<Item = &'a Value>,
-) -> Result<Value, String> {
-    let by_id = |value: &'a Value| Some((value["id"].as_str()?, value));
-    let packages: BTreeMap<_, _> = packages.filter_map(by_id).collect();
-    let edges: BTreeMap<_, _> = nodes
-        .filter_map(by_id)
-        .map(|(id, node)| (id, uses(node)))
-        .collect();
-    let mut program = packages
-        .iter()
-        .filter(|(_, package)| package["name"] == "kinform-cli");
-    let (&first, program) = program.next().ok_or("there is no package kinform-cli")?;
-    let mut known = BTreeSet::from([first]);
-    let mut waiting = vec![first];
-    while let Some(next) = waiting.pop() {
-        let more = edges.get(next).into_iter().flatten().copied();
-        waiting.extend(more.filter(|id| known.insert(id)));
-    }
-    let reference = |id: &str| {
-        packages
-            .get(id)
-            .map_or(Value::Null, |package| purl(package).into())
+fn bill<'a>(packages: impl Iterator<Item = &'a Value>, tree: &str) -> Result<Value, String> {
+    let by_name = |package: &'a Value| {
+        let text = |key: &str| package[key].as_str();
+        Some(((text("name")?, text("version")?), package))
     };
-    let dependencies = known.iter().map(|&id| {
-        let on: Vec<_> = edges
-            .get(id)
-            .into_iter()
-            .flatten()
-            .map(|id| reference(id))
-            .collect();
-        json!({"ref": reference(id), "dependsOn": on})
-    });
-    let components = known.iter().filter(|&&id| id != first);
-    let components = components.filter_map(|id| packages.get(id));
+    let packages: BTreeMap<Crate<'_>, &Value> = packages.filter_map(by_name).collect();
+    let (first, edges) = edges(tree)?;
+    let package = |of: Crate<'_>| -> Result<&Value, String> {
+        let (name, version) = of;
+        let package = packages.get(&of).copied();
+        package.ok_or_else(|| format!("cargo metadata does not have {name} {version}"))
+    };
+    let mut components = Vec::new();
+    let mut dependencies = Vec::new();
+    for (of, on) in &edges {
+        if *of != first {
+            components.push(component(package(*of)?, "library"));
+        }
+        let on: Vec<String> = on.iter().map(purl).collect();
+        dependencies.push(json!({"ref": purl(of), "dependsOn": on}));
+    }
     Ok(json!({
         "bomFormat": "CycloneDX",
         "specVersion": "1.5",
         "version": 1,
-        "metadata": {"component": component(program, "application")},
-        "components": components.map(|it| component(it, "library")).collect::<Vec<_>>(),
-        "dependencies": dependencies.collect::<Vec<_>>(),
+        "metadata": {"component": component(package(first)?, "application")},
+        "components": components,
+        "dependencies": dependencies,
     }))
 }
 
-/// The packages that a package needs to be built and to run.
-fn uses(node: &Value) -> Vec<&str> {
-    let is_dev = |kind: &Value| kind["kind"] == "dev";
-    let deps = node["deps"].as_array().into_iter().flatten();
-    deps.filter(|dep| {
-        let mut kinds = dep["dep_kinds"].as_array().into_iter().flatten();
-        !kinds.all(is_dev)
-    })
-    .filter_map(|dep| dep["pkg"].as_str())
-    .collect()
+/// The first crate of a tree of lines `DEPTH|NAME vVERSION ..`, and each crate with those that it
+/// uses. A crate that is in the tree again has its part only once.
+fn edges(tree: &str) -> Result<(Crate<'_>, BTreeMap<Crate<'_>, BTreeSet<Crate<'_>>>), String> {
+    let mut edges: BTreeMap<Crate<'_>, BTreeSet<Crate<'_>>> = BTreeMap::new();
+    let mut above: Vec<Crate<'_>> = Vec::new();
+    for line in tree.lines().filter(|line| !line.is_empty()) {
+        let read = || {
+            let (depth, rest) = line.split_once('|')?;
+            let (name, rest) = rest.split_once(" v")?;
+            let version = rest.split_whitespace().next()?;
+            Some((depth.parse::<usize>().ok()?, (name, version)))
+        };
+        let (depth, of) = read().ok_or_else(|| format!("cargo tree: not understood: {line}"))?;
+        above.truncate(depth);
+        if let Some(user) = above.last() {
+            edges.entry(*user).or_default().insert(of);
+        }
+        edges.entry(of).or_default();
+        above.push(of);
+    }
+    let first = above.first().copied();
+    Ok((first.ok_or("cargo tree: it is empty")?, edges))
 }
 
 fn component(package: &Value, kind: &str) -> Value {
+    let text = |key: &str| package[key].as_str().unwrap_or_default();
+    let reference = purl(&(text("name"), text("version")));
     let mut component = json!({
         "type": kind,
-        "bom-ref": purl(package),
+        "bom-ref": reference,
         "name": package["name"],
         "version": package["version"],
-        "purl": purl(package),
+        "purl": reference,
     });
     if let Some(licence) = package["license"].as_str() {
         // An old form of OR.
@@ -100,9 +105,8 @@ fn component(package: &Value, kind: &str) -> Value {
     component
 }
 
-fn purl(package: &Value) -> String {
-    let text = |key: &str| package[key].as_str().unwrap_or_default();
-    format!("pkg:cargo/{}@{}", text("name"), text("version"))
+fn purl((name, version): &Crate<'_>) -> String {
+    format!("pkg:cargo/{name}@{version}")
 }
 
 #[cfg(test)]
@@ -110,28 +114,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bill_has_what_is_compiled_and_no_tool_of_tests() {
-        let package = |name: &str| json!({"id": name, "name": name, "version": "1.0.0", "license": "MIT/Apache-2.0"});
-        let packages = ["kinform-cli", "a", "b", "test", "other"].map(package);
-        let dep = |to: &str, kind: Value| json!({"pkg": to, "dep_kinds": [{"kind": kind}]});
-        let nodes = [
-            json!({"id": "kinform-cli", "deps": [dep("a", Value::Null), dep("test", "dev".into())]}),
-            json!({"id": "a", "deps": [dep("b", "build".into())]}),
-        ];
-        let bill = bill(packages.iter(), nodes.iter()).unwrap();
-        let names: Vec<_> = bill["components"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|c| &c["name"])
-            .collect();
-        assert_eq!(names, ["a", "b"]);
+    fn the_bill_has_the_crates_of_the_tree_and_no_others() {
+        let package =
+            |name: &str| json!({"name": name, "version": "1.0.0", "license": "MIT/Apache-2.0"});
+        let packages = ["kinform-cli", "a", "b", "c", "test", "other"].map(package);
+        let tree = "0|kinform-cli v1.0.0 (/path)\n1|a v1.0.0\n2|c v1.0.0 (proc-macro)\n\
+                    1|b v1.0.0\n2|a v1.0.0 (*)\n";
+        let bill = bill(packages.iter(), tree).unwrap();
+        let components = bill["components"].as_array().unwrap();
+        let names: Vec<_> = components.iter().map(|it| &it["name"]).collect();
+        assert_eq!(names, ["a", "b", "c"]);
         assert_eq!(
-            bill["components"][0]["licenses"][0]["expression"],
+            components[0]["licenses"][0]["expression"],
             "MIT OR Apache-2.0"
         );
-        let on_a =
-            json!({"ref": "pkg:cargo/kinform-cli@1.0.0", "dependsOn": ["pkg:cargo/a@1.0.0"]});
-        assert!(bill["dependencies"].as_array().unwrap().contains(&on_a));
+        let line = |of: &str, on: &[&str]| {
+            let purl = |name: &&str| format!("pkg:cargo/{name}@1.0.0");
+            let on: Vec<_> = on.iter().map(purl).collect();
+            json!({"ref": purl(&of), "dependsOn": on})
+        };
+        let lines = [
+            line("a", &["c"]),
+            line("b", &["a"]),
+            line("c", &[]),
+            line("kinform-cli", &["a", "b"]),
+        ];
+        assert_eq!(bill["dependencies"], json!(lines));
+    }
+
+    #[test]
+    fn a_tree_that_is_not_understood_makes_no_bill() {
+        let bill = |tree| bill(std::iter::empty(), tree).unwrap_err();
+        assert_eq!(bill(""), "cargo tree: it is empty");
+        assert_eq!(bill("?"), "cargo tree: not understood: ?");
+        assert_eq!(
+            bill("0|kinform-cli v1.0.0"),
+            "cargo metadata does not have kinform-cli 1.0.0"
+        );
     }
 }

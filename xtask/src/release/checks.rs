@@ -21,7 +21,12 @@ use crate::suite;
 const DENY: &str = "cargo-deny is not installed: cargo install cargo-deny --locked";
 const SEMVER: &str =
     "cargo-semver-checks is not installed: cargo install cargo-semver-checks --locked";
+const CRATES: &str = "crates of other platforms are not on this machine: cargo fetch --locked";
 const DATABASE: &str = "no database of advisories: cargo deny fetch, with a network";
+const REFRESH: &str = "it is older than 90 days: cargo deny fetch, with a network";
+
+/// BOUND: the age of a database of advisories that a release may rely on, in git's words.
+const RECENT: &str = "--since=90.days";
 
 /// The macros that include a file.
 const INCLUDES: [&str; 2] = ["include_str!(\"", "include_bytes!(\""];
@@ -156,10 +161,15 @@ fn plain(path: &Path) -> Option<String> {
     plain.to_str().map(str::to_owned)
 }
 
-/// Licences, bans and sources by `deny.toml`.
+/// Licences, bans and sources by `deny.toml`, of the crates of all platforms.
 pub(super) fn licences(release: &Release) -> Outcome {
     if !suite::is_there("cargo-deny", "--version") {
         return Outcome::Missing(DENY.to_owned());
+    }
+    let mut fetch = suite::cargo();
+    fetch.args(["fetch", "--locked", "--offline"]);
+    if output(fetch.current_dir(&release.root)).is_err() {
+        return Outcome::Missing(CRATES.to_owned());
     }
     let words = ["--offline", "check", "licenses", "bans", "sources"];
     denied(
@@ -174,14 +184,33 @@ pub(super) fn advisories(release: &Release) -> Outcome {
     if !suite::is_there("cargo-deny", "--version") {
         return Outcome::Missing(DENY.to_owned());
     }
-    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo")));
-    let is_database = |home: PathBuf| home.join("advisory-dbs").is_dir();
-    if !home.is_some_and(is_database) {
+    let Some((end, is_recent)) = database() else {
         return Outcome::Missing(DATABASE.to_owned());
+    };
+    let told = format!("no advisory about a dependency in the database, which ends on {end}");
+    match denied(release, &["--offline", "check", "advisories"], &told) {
+        Outcome::Passed(told) if !is_recent => Outcome::Missing(format!("{told}: {REFRESH}")),
+        outcome => outcome,
     }
-    let words = ["--offline", "check", "advisories", "--disable-fetch"];
-    denied(release, &words, "no advisory about a dependency")
+}
+
+/// The day of the last commit of the database of advisories, and whether it is recent; absent
+/// without a database.
+fn database() -> Option<(String, bool)> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo")))?;
+    let folders = fs::read_dir(home.join("advisory-dbs")).ok()?;
+    let mut folders = folders.filter_map(|entry| Some(entry.ok()?.path()));
+    // A fetch that failed leaves an empty folder.
+    let folder = folders.find(|folder| folder.join("crates").is_dir())?;
+    let log = |since: &str| {
+        let mut git = Command::new("git");
+        git.args(["log", "-1", "--format=%cs", since]);
+        output(git.current_dir(&folder)).ok()
+    };
+    let end = log("--since=1970-01-02")?.trim().to_owned();
+    let recent = log(RECENT)?;
+    Some((end, !recent.trim().is_empty()))
 }
 
 fn denied(release: &Release, words: &[&str], passed: &str) -> Outcome {
@@ -197,7 +226,8 @@ pub(super) fn semver(release: &Release) -> Outcome {
         .current_dir(&release.root);
     let Ok(tag) = output(&mut git) else {
         return Outcome::Missing(
-            "no tag to compare with: this would be the first release".to_owned(),
+            "no tag to compare with: this would be the first release, which breaks no earlier one"
+                .to_owned(),
         );
     };
     let tag = tag.trim();

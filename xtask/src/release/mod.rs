@@ -1,7 +1,7 @@
 //! `cargo xtask release --dry-run`: everything that a release needs, but for publishing and the tag.
 //!
 //! ```text
-//! checks.rs (tree, versions, packages, tools) ─▶ a line each
+//! checks.rs (tree, versions, packages, tools), oldest.rs (the oldest Rust) ─▶ a line each
 //! bom.rs, binaries.rs, files.rs ─▶ target/release-files ─▶ a line each
 //! ```
 //!
@@ -12,6 +12,7 @@ mod binaries;
 mod bom;
 mod checks;
 mod files;
+mod oldest;
 mod workspace;
 
 use std::fs;
@@ -31,7 +32,7 @@ pub(crate) struct Arguments {
     /// Checks and makes the files; without it, nothing is done.
     #[arg(long)]
     dry_run: bool,
-    /// Builds the static program in two folders and compares the bytes: twice the minutes.
+    /// Builds the static program once more, in another folder, and compares the bytes.
     #[arg(long)]
     reproducible: bool,
     /// Runs the static program in a root folder that holds nothing else.
@@ -109,6 +110,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<ExitCode, String
     step("licences", checks::licences(&release));
     step("advisories", checks::advisories(&release));
     step("semver", checks::semver(&release));
+    step("rust", oldest::rust(&release));
     step("sbom", bom::write(&release).into());
     step("static", binaries::static_program(&release).into());
     if arguments.chroot {

@@ -1,7 +1,7 @@
 //! The workspace as cargo knows it, and the programs that a release calls.
 //!
 //! ```text
-//! cargo metadata ──▶ Workspace { packages, published };  program + words ──▶ stdout | one line
+//! cargo metadata, cargo tree ──▶ Workspace { packages, tree };  program + words ──▶ stdout | one line
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -36,10 +36,16 @@ impl Workspace {
         self.metadata["packages"].as_array().into_iter().flatten()
     }
 
-    /// The nodes of the graph of dependencies.
-    pub(super) fn nodes(&self) -> impl Iterator<Item = &Value> {
-        let nodes = self.metadata["resolve"]["nodes"].as_array();
-        nodes.into_iter().flatten()
+    /// The tree of the program's crates, as lines `DEPTH|NAME vVERSION ..`.
+    ///
+    /// # Errors
+    /// Cargo cannot make it.
+    pub(super) fn tree(&self, root: &Path) -> Result<String, String> {
+        let mut cargo = suite::cargo();
+        cargo.args(["tree", "--locked", "--offline", "--package", "kinform-cli"]);
+        cargo.args(["--edges", "normal,build", "--target"]);
+        cargo.args([super::binaries::PLATFORM, "--prefix", "depth"]);
+        output(cargo.args(["--format", "|{p}"]).current_dir(root))
     }
 
     /// The packages of this repository.
@@ -56,11 +62,19 @@ impl Workspace {
 
     /// The version of the release.
     pub(super) fn version(&self) -> &str {
-        let cli = self
-            .members()
-            .find(|package| package["name"] == "kinform-cli");
-        cli.and_then(|cli| cli["version"].as_str())
-            .unwrap_or("0.0.0")
+        self.program("version").unwrap_or("0.0.0")
+    }
+
+    /// The oldest Rust that the release promises.
+    pub(super) fn rust_version(&self) -> Option<&str> {
+        self.program("rust_version")
+    }
+
+    /// A fact of the program's package.
+    fn program(&self, key: &str) -> Option<&str> {
+        let mut members = self.members();
+        let cli = members.find(|package| package["name"] == "kinform-cli");
+        cli?[key].as_str()
     }
 }
 
@@ -85,11 +99,35 @@ pub(super) fn output(command: &mut Command) -> Result<String, String> {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let told = String::from_utf8_lossy(&output.stderr);
-    let is_error = |line: &&str| line.starts_with("error");
-    let line = told.lines().find(is_error).or_else(|| told.lines().last());
+    let line = complaint(&told);
     Err(format!(
         "{name}: {} ({})",
         line.unwrap_or("failed"),
         output.status
     ))
+}
+
+/// The line of a program's messages that says the most: the first error, or the last line.
+fn complaint(told: &str) -> Option<&str> {
+    let mut lines = told.lines().map(str::trim).filter(|line| !line.is_empty());
+    let is_error = |line: &&str| line.starts_with("error") || line.contains("[ERROR]");
+    lines.clone().find(is_error).or_else(|| lines.next_back())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::complaint;
+
+    #[test]
+    fn a_failure_is_told_by_its_first_error_or_its_last_line() {
+        let cases = [
+            ("a\nerror[E1]: b\nerror: c\n", Some("error[E1]: b")),
+            ("a\n2026-01-01 [ERROR] b\n\n", Some("2026-01-01 [ERROR] b")),
+            ("a\nb\n \n", Some("b")),
+            ("\n", None),
+        ];
+        for (told, line) in cases {
+            assert_eq!(complaint(told), line);
+        }
+    }
 }
