@@ -91,14 +91,15 @@ fn not_put_back(scenario: &Scenario, stops: &[Stop]) -> Option<Finding> {
         let name = scenario.steps.get(step).map_or("", |step| &step.name);
         format!("step {} ({name})", step + 1)
     };
-    let pairs = history::returns(&scenario.before, &scenario.steps);
-    pairs.into_iter().find_map(|(later, earlier)| {
-        let (now, then) = (stops.get(later)?, stops.get(earlier)?);
-        let at = format!("after step {}", earlier + 1);
-        let differences = now.picture.unlike(&then.picture, &at);
+    let returns = history::returns(&scenario.before, &scenario.steps);
+    returns.into_iter().find_map(|one| {
+        let (now, then) = (stops.get(one.later)?, stops.get(one.earlier)?);
+        let at = format!("after step {}", one.earlier + 1);
+        let of = |stop: &Stop| stop.picture.without_history(&one.deleted);
+        let differences = of(now).unlike(&of(then), &at);
         (!differences.is_empty()).then(|| Finding::NotPutBack {
-            step: named(later),
-            earlier: named(earlier),
+            step: named(one.later),
+            earlier: named(one.earlier),
             differences,
         })
     })

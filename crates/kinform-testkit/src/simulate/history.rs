@@ -7,7 +7,8 @@
 //! What an operator makes is a function of what it is asked for, so the state must then be equal,
 //! too. A patch or a status of an object that the script has not created, or a step of code, has an
 //! unknown effect: no step after it is compared. While an object of the script is deleted, neither
-//! is: what is kept of it may be wanted.
+//! is: what is kept of it may be wanted. Objects of others that the script deletes are left out: an
+//! operator that does not watch them brings them back late, or at the next change.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,9 +16,19 @@ use serde_json::Value;
 
 use super::script::{Effect, Step};
 
-/// The pairs of steps, later and earliest, after which the objects of the script are equal; `before`
-/// are those that are there before it.
-pub(crate) fn returns(before: &[Step], steps: &[Step]) -> Vec<(usize, usize)> {
+/// Two steps after which the objects of the script are equal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Return {
+    pub(crate) later: usize,
+    /// The earliest of them.
+    pub(crate) earlier: usize,
+    /// The objects of others that the script has deleted until then: plural and key.
+    pub(crate) deleted: Vec<String>,
+}
+
+/// The pairs of steps after which the objects of the script are equal; `before` are those that are
+/// there before it.
+pub(crate) fn returns(before: &[Step], steps: &[Step]) -> Vec<Return> {
     let mut objects: BTreeMap<&str, Value> = BTreeMap::new();
     for step in before {
         if let Effect::Create(path, object) = &step.effect {
@@ -27,6 +38,7 @@ pub(crate) fn returns(before: &[Step], steps: &[Step]) -> Vec<(usize, usize)> {
     let mut deleted = BTreeSet::new();
     let mut past: Vec<(usize, BTreeMap<&str, Value>)> = Vec::new();
     let mut pairs = Vec::new();
+    let mut foreign = Vec::new();
     for (number, step) in steps.iter().enumerate() {
         match &step.effect {
             Effect::Create(path, object) => {
@@ -38,9 +50,10 @@ pub(crate) fn returns(before: &[Step], steps: &[Step]) -> Vec<(usize, usize)> {
                 None => break,
             },
             Effect::Delete(path) => {
-                // An object that is not the script's is one that the operator brings back.
                 if objects.remove(path.as_str()).is_some() {
                     deleted.insert(path.as_str());
+                } else {
+                    foreign.push(named(path));
                 }
             }
             Effect::Unknown => break,
@@ -49,11 +62,28 @@ pub(crate) fn returns(before: &[Step], steps: &[Step]) -> Vec<(usize, usize)> {
             continue;
         }
         match past.iter().find(|(_, before)| *before == objects) {
-            Some((earlier, _)) => pairs.push((number, *earlier)),
+            Some((earlier, _)) => pairs.push(Return {
+                later: number,
+                earlier: *earlier,
+                deleted: foreign.clone(),
+            }),
             None => past.push((number, objects.clone())),
         }
     }
     pairs
+}
+
+/// The plural and the key of the object of a path.
+fn named(path: &str) -> String {
+    let mut words = path.split('/').filter(|word| !word.is_empty());
+    // The version is behind the group, where there is one.
+    let before = if words.next() == Some("apis") { 2 } else { 1 };
+    let rest: Vec<_> = words.skip(before).collect();
+    match rest[..] {
+        ["namespaces", namespace, plural, name] => format!("{plural} {namespace}/{name}"),
+        [plural, name] => format!("{plural} {name}"),
+        _ => path.to_owned(),
+    }
 }
 
 /// Applies a JSON merge patch (RFC 7396).
@@ -101,7 +131,9 @@ mod tests {
             effect,
         };
         let steps: Vec<Step> = effects.into_iter().map(step).collect();
-        assert_eq!(returns(&steps[..0], &steps), expected);
+        let found = returns(&steps[..0], &steps);
+        let pairs: Vec<_> = found.iter().map(|one| (one.later, one.earlier)).collect();
+        assert_eq!(pairs, expected);
     }
 
     fn create(name: &str, spec: Value) -> Effect {
@@ -134,6 +166,18 @@ mod tests {
             delete("child"),
         ];
         check(effects, &[(3, 1), (4, 1)]);
+    }
+
+    #[test]
+    fn objects_of_others_that_are_deleted_are_named() {
+        for (path, expected) in [
+            ("/api/v1/namespaces/d/secrets/a", "secrets d/a"),
+            ("/apis/g/v1/namespaces/d/foos/a", "foos d/a"),
+            ("/api/v1/namespaces/d", "namespaces d"),
+            ("/apis/g/v1/bars/b", "bars b"),
+        ] {
+            assert_eq!(named(path), expected);
+        }
     }
 
     #[test]

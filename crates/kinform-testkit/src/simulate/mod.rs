@@ -15,7 +15,8 @@
 //! - No object was created or deleted more or less often.
 //! - No write takes away a change that another client has made just before.
 //! - After a step that brings the objects of the script back to what they were after an earlier
-//!   step, all others are as they were then, too ([`Simulation::keeps_history`]).
+//!   step, all others are as they were then, too ([`Simulation::keeps_history`]): status, annotations,
+//!   volume claims, jobs and revisions aside.
 //! - Once nobody changes anything, the operator comes to rest: it stops to write, to ask and to
 //!   reconcile.
 //! - It does not panic, does not end by itself, and its run has an end.
@@ -378,9 +379,9 @@ impl Simulation {
         self.ignore(path)
     }
 
-    /// Allows what the operator keeps of earlier states, such as revisions. Otherwise, a step that
-    /// brings the objects of the script back to what they were after an earlier step must bring
-    /// back all others, too.
+    /// Allows what the operator keeps of earlier states. Otherwise, a step that brings the objects
+    /// of the script back to what they were after an earlier step must bring back all others, too,
+    /// but for status, annotations, volume claims, jobs, replica sets and controller revisions.
     pub fn keeps_history(&mut self) -> &mut Self {
         self.keeps_history = true;
         self

@@ -59,6 +59,15 @@ impl Lens {
     }
 }
 
+/// The kinds that are kept of earlier states: data, work that was done, and revisions.
+const KEPT: [&str; 5] = [
+    "controllerrevisions",
+    "jobs",
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "replicasets",
+];
+
 /// The state of a server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Picture(BTreeMap<String, Vec<Value>>);
@@ -95,6 +104,30 @@ impl Picture {
     /// Returns whether there is an object of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
+    }
+
+    /// The same without what may rightly depend on earlier states: status, annotations, kinds that
+    /// are kept, and the objects of these names (plural and key).
+    pub(crate) fn without_history(&self, left_out: &[String]) -> Self {
+        let is_left_out = |name: &str| {
+            let (shelf, key) = name.split_once(' ').unwrap_or((name, ""));
+            let plural = shelf.split('.').next().unwrap_or_default();
+            KEPT.contains(&plural) || left_out.contains(&format!("{plural} {key}"))
+        };
+        let mut picture = self.0.clone();
+        picture.retain(|name, _| !is_left_out(name));
+        for values in picture.values_mut() {
+            for value in values.iter_mut() {
+                if let Some(members) = value.as_object_mut() {
+                    members.remove("status");
+                }
+                if let Some(Value::Object(metadata)) = value.get_mut("metadata") {
+                    metadata.remove("annotations");
+                }
+            }
+            values.sort_by_cached_key(Value::to_string);
+        }
+        Self(picture)
     }
 
     /// The differences from what is expected, in words.

@@ -6,9 +6,10 @@
 //! changes of the server + Left ─▶ a mark that a write of the operator took away
 //! ```
 //!
-//! Marks are an annotation and a finalizer. An object that takes a name has the content that the
-//! operator asks for, but no owners or finalizers, and it is deleted again unless somebody has
-//! written to it: then it is the operator's.
+//! Marks are an annotation and a finalizer. A name is taken only of an object that gets an owner: by
+//! that the operator can tell that what it finds is not its own. An object that takes a name has the
+//! content that the operator asks for, but no owners or finalizers. It is deleted again unless
+//! somebody has written to it: then it is the operator's.
 //! INVARIANT: what is left out of pictures and counts has the annotation.
 
 use std::sync::Arc;
@@ -102,6 +103,10 @@ async fn take_name(hub: &Hub, (service, store): (&Service, &Store), asked: &Aske
     let Some(name) = object["metadata"]["name"].as_str().map(str::to_owned) else {
         return;
     };
+    // By its owner alone can the operator know that an object of that name is not its own.
+    if object["metadata"]["ownerReferences"][0].is_null() {
+        return;
+    }
     let key = match &asked.namespace {
         Some(namespace) => format!("{namespace}/{name}"),
         None => name.clone(),

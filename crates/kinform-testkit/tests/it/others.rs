@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kinform::controller::{Action, Controller, Ctx};
-use kinform::{InformerFactory, Target};
+use kinform::controller::{Action, Ctx};
 use kinform_testkit::Simulation;
+use kube_client::Api;
 use kube_client::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube_client::{Api, Client};
 use kube_core::Resource;
 use serde_json::json;
 
@@ -235,61 +234,4 @@ fn a_change_that_is_put_back_leaves_nothing_unless_that_is_wanted() {
         describe(sim);
         sim.keeps_history();
     });
-}
-
-/// Keeps a record of each config map in another namespace, which only its finalizer removes.
-async fn records(client: Client) -> Result<(), kinform::Error> {
-    let factory = InformerFactory::new(client.clone());
-    let of = Api::<Secret>::namespaced(client, "kube-public");
-    let (made, removed) = (of.clone(), of);
-    let cleanup = move |_: Arc<ConfigMap>, _: Ctx<()>| {
-        let removed = removed.clone();
-        async move {
-            match removed.delete("own", &DeleteParams::default()).await {
-                Err(error) if !is_code(&error, 404) => Err(error),
-                _ => Ok(()),
-            }
-        }
-    };
-    let maps = Target::<ConfigMap>::new();
-    let maps = factory.select(maps).namespaces(["default"]).build();
-    let controller = Controller::of(&maps).finalizer("example.com/own", cleanup);
-    factory.start()?;
-    let reconcile = move |map: Arc<ConfigMap>, _: Ctx<()>| {
-        let made = made.clone();
-        async move {
-            if is_asked_for(&map) {
-                let mut record = secret(&map);
-                record.metadata.owner_references = None;
-                record.string_data = None;
-                match made.create(&PostParams::default(), &record).await {
-                    Err(error) if !is_code(&error, 409) => return Err(error),
-                    _ => {}
-                }
-            }
-            Ok(Action::await_change())
-        }
-    };
-    controller.run(reconcile).await
-}
-
-#[test]
-fn a_start_in_the_past_is_told_only_where_it_is_asked_for() {
-    let describe = |sim: &mut Simulation| {
-        sim.create(map("a"))
-            .delete::<ConfigMap>("default/a")
-            .operator(records)
-            .exhaustive();
-    };
-    passes(describe);
-    let story = told(|sim| {
-        describe(sim);
-        sim.stale_starts();
-    });
-    assert!(
-        story.contains("secrets kube-public/own is there"),
-        "{story}"
-    );
-    assert!(story.contains("the state before the last step"), "{story}");
-    assert!(story.contains("Ctx::require_fresh"), "{story}");
 }
