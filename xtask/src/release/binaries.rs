@@ -59,7 +59,10 @@ fn build(root: &Path, target: &Path, flags: &str) -> Result<PathBuf, String> {
     let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo")));
     let home = home.ok_or("there is no home directory")?;
     let remap = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());
-    let flags = [flags, &remap(root, "/kinform"), &remap(&home, "/cargo")].join(" ");
+    // The last that fits counts: the target folder may be in the root.
+    let paths = [(root, "/kinform"), (&home, "/cargo"), (target, "/target")];
+    let paths = paths.map(|(from, to)| remap(from, to)).join(" ");
+    let flags = [flags, &paths].join(" ");
     let mut cargo = suite::cargo();
     cargo
         .args(["build", "--release", "--locked", "--package", "kinform-cli"])
@@ -88,8 +91,12 @@ pub(super) fn reproducible(release: &Release) -> Result<String, String> {
     output(&mut git)?;
     let built = build(&root, &root.join("target"), STATIC)?;
     let second = fs::read(&built).map_err(|error| format!("{}: {error}", built.display()))?;
-    let _ = fs::remove_dir_all(&folder);
-    alike(&first, &second)
+    let compared = alike(&first, &second);
+    if compared.is_ok() {
+        // Else it stays, to be compared by hand.
+        let _ = fs::remove_dir_all(&folder);
+    }
+    compared
 }
 
 /// Compares the programs of two builds.

@@ -79,13 +79,13 @@ impl Status {
             Some(State::NoSuchKind) => {
                 InformerState::NoSuchKind(told("the server has no such resource"))
             }
-            _ if !root.has_synced()
-                && let Some(since) = self.restored_at =>
-            {
-                let trouble = told("read from disk, not compared with the server yet");
-                InformerState::Stale { since, trouble }
-            }
-            _ if !root.has_synced() => InformerState::Listing { trouble },
+            _ if !root.has_synced() => match self.restored_at {
+                Some(since) => {
+                    let trouble = told("read from disk, not compared with the server yet");
+                    InformerState::Stale { since, trouble }
+                }
+                None => InformerState::Listing { trouble },
+            },
             Some(State::Stale { .. }) => {
                 let trouble = told("nothing is heard from the server");
                 self.stale(quiet, trouble)
