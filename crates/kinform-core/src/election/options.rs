@@ -241,7 +241,10 @@ mod tests {
         // client-go: TestLeaderElectionConfigValidation
         let table = [
             ([15_000, 10_000, 2_000, 2_000, 1_000], ""),
-            ([14_000, 10_000, 2_000, 2_000, 1_000], "which is 15s: 14s"),
+            (
+                [14_000, 10_000, 2_000, 2_000, 1_000],
+                "at least 15s, which is renew deadline",
+            ),
             // Upstream accepts it, writes 2 s, and gives up after 3 s.
             ([2_200, 2_000, 1_000, 500, 500], "whole seconds"),
             // Upstream accepts it, and writes a lease of 0 s.
@@ -250,7 +253,10 @@ mod tests {
                 [3_000_000_000_000, 10_000, 2_000, 2_000, 1_000],
                 "whole seconds",
             ),
-            ([2_000, 2_000, 1_000, 500, 500], "which is 4s: 2s"),
+            (
+                [2_000, 2_000, 1_000, 500, 500],
+                "at least 4s, which is renew deadline",
+            ),
             (
                 [15_000, 2_400, 2_000, 2_000, 1_000],
                 "2.4s is not above 2.4s",

@@ -335,32 +335,46 @@ async fn compare(name: &str) -> (usize, Vec<(String, usize, String)>) {
 async fn check(stories: &[&str]) {
     let mut wrong = Vec::new();
     for name in stories {
-        let (all, differing) = compare(name).await;
-        println!("{name}: {} of {all} alike", all - differing.len());
-        let listed = |resource: &str, at: usize| {
-            DIFFERENCES.iter().any(|(story, of, steps, _)| {
-                story == name && *of == resource && steps.contains(&at)
-            })
-        };
-        for (resource, at, told) in &differing {
-            if !listed(resource, *at) {
-                wrong.push(told.clone());
-            }
+        let (mut figure, mut found) = judge(name).await;
+        if !found.is_empty() {
+            // A story begins at a second of the clock, which a busy machine can miss: only what is wrong
+            // twice counts.
+            (figure, found) = judge(name).await;
         }
-        for (_, resource, steps, reason) in DIFFERENCES.iter().filter(|one| one.0 == *name) {
-            for at in *steps {
-                let is_there = differing
-                    .iter()
-                    .any(|one| one.0 == *resource && one.1 == *at);
-                if !is_there {
-                    wrong.push(format!(
-                        "{name}#{at} {resource} is alike, but listed: {reason}"
-                    ));
-                }
+        println!("{figure}");
+        wrong.extend(found);
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Tells a story; returns its figure, and what differs and is not listed, or the reverse.
+async fn judge(name: &str) -> (String, Vec<String>) {
+    let mut wrong = Vec::new();
+    let (all, differing) = compare(name).await;
+    let figure = format!("{name}: {} of {all} alike", all - differing.len());
+    let listed = |resource: &str, at: usize| {
+        DIFFERENCES
+            .iter()
+            .any(|(story, of, steps, _)| *story == name && *of == resource && steps.contains(&at))
+    };
+    for (resource, at, told) in &differing {
+        if !listed(resource, *at) {
+            wrong.push(told.clone());
+        }
+    }
+    for (_, resource, steps, reason) in DIFFERENCES.iter().filter(|one| one.0 == name) {
+        for at in *steps {
+            let is_there = differing
+                .iter()
+                .any(|one| one.0 == *resource && one.1 == *at);
+            if !is_there {
+                wrong.push(format!(
+                    "{name}#{at} {resource} is alike, but listed: {reason}"
+                ));
             }
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    (figure, wrong)
 }
 
 #[tokio::test(start_paused = true)]
