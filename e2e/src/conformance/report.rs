@@ -53,7 +53,7 @@ enum Expected<'a> {
     Alike,
     /// They differ, for this reason; the row holds on the real server.
     Different(&'a str),
-    /// As [`Different`](Self::Different) on the newest version, and free on this one.
+    /// Listed for the newest version; on this one the servers may differ or not.
     Free(&'a str),
     /// An older real server differs, for this reason, or the row fails there.
     Older(&'a str),

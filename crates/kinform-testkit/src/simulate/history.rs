@@ -4,11 +4,11 @@
 //! creates, patches, deletes ─▶ the script's objects after each step ─▶ (later, earlier) with equal ones
 //! ```
 //!
-//! What an operator makes is a function of what it is asked for, so the state must then be equal,
-//! too. A patch or a status of an object that the script has not created, or a step of code, has an
-//! unknown effect: no step after it is compared. While an object of the script is deleted, neither
-//! is: what is kept of it may be wanted. Objects of others that the script deletes are left out: an
-//! operator that does not watch them brings them back late, or at the next change.
+//! An operator's objects follow from what it is asked for, so they must then be equal, too. A patch
+//! or a status of an object that the script has not created, or a step of code, has an unknown
+//! effect: no step after it is compared. While an object of the script is deleted, neither is: what
+//! is kept of it may be wanted. Objects of others that the script deletes are left out: an operator
+//! that does not watch them brings them back late, or at the next change.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,7 +46,7 @@ pub(crate) fn returns(before: &[Step], steps: &[Step]) -> Vec<Return> {
                 objects.insert(path, without_nulls(object.clone()));
             }
             Effect::Patch(path, patch) => match objects.get_mut(path.as_str()) {
-                Some(object) => merge(object, patch),
+                Some(object) => json_patch::merge(object, patch),
                 None => break,
             },
             Effect::Delete(path) => {
@@ -83,24 +83,6 @@ fn named(path: &str) -> String {
         ["namespaces", namespace, plural, name] => format!("{plural} {namespace}/{name}"),
         [plural, name] => format!("{plural} {name}"),
         _ => path.to_owned(),
-    }
-}
-
-/// Applies a JSON merge patch (RFC 7396).
-fn merge(object: &mut Value, patch: &Value) {
-    let Value::Object(members) = patch else {
-        object.clone_from(patch);
-        return;
-    };
-    if !object.is_object() {
-        *object = Value::Object(serde_json::Map::new());
-    }
-    for (name, value) in members {
-        match (value, object.as_object_mut()) {
-            (_, None) => {}
-            (Value::Null, Some(object)) => drop(object.remove(name)),
-            (value, Some(object)) => merge(object.entry(name).or_insert(Value::Null), value),
-        }
     }
 }
 
