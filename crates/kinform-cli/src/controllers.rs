@@ -24,7 +24,7 @@ pub(crate) async fn start(
             async move { service.call(request).await }
         })
     };
-    let plane = ControlPlane::new(client, selection).map_err(failed)?;
+    let plane = ControlPlane::at(server.now(), client, selection).map_err(failed)?;
     plane.start().await.map(Some).map_err(failed)
 }
 

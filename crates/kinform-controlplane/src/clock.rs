@@ -1,7 +1,7 @@
 //! The clock of the control plane: the one place of this crate that reads the time.
 //!
 //! ```text
-//! the system's time at the start + tokio's time since → now
+//! a time, by default the system's, at the start + tokio's time since → now
 //! ```
 //!
 //! Under paused time the clock stops and advances with the test's, so a test decides when a deadline
@@ -20,10 +20,10 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// A clock that starts at the system's time.
-    pub(crate) fn start() -> Self {
+    /// A clock that starts at this time.
+    pub(crate) fn at(start: Timestamp) -> Self {
         Self {
-            start: Timestamp::now(),
+            start,
             since: Instant::now(),
         }
     }
@@ -33,6 +33,11 @@ impl Clock {
         let passed = SignedDuration::try_from(self.since.elapsed()).unwrap_or(SignedDuration::MAX);
         self.start.checked_add(passed).unwrap_or(Timestamp::MAX)
     }
+}
+
+/// The system's time.
+pub(crate) fn system() -> Timestamp {
+    Timestamp::now()
 }
 
 /// A time as objects have it: whole seconds.

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use kinform::{CancellationToken, Error, InformerFactory};
 use kube_client::Client;
 
@@ -28,16 +29,19 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// `clients` has the one of each user that reads or writes.
+    /// `clients` has the one of each user that reads or writes; its clock starts at `now`.
     ///
     /// # Errors
     /// The indexes of pods cannot be made.
-    pub(crate) fn new(clients: HashMap<&'static str, Client>) -> Result<Self, Error> {
+    pub(crate) fn new(
+        clients: HashMap<&'static str, Client>,
+        now: Timestamp,
+    ) -> Result<Self, Error> {
         let factory = InformerFactory::new(client_in(&clients, READER));
         Ok(Self {
             pods: Pods::new(&factory.informer())?,
             factory,
-            clock: Clock::start(),
+            clock: Clock::at(now),
             stop: CancellationToken::new(),
             clients: Arc::new(clients),
         })

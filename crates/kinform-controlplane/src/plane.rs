@@ -10,10 +10,12 @@ use std::fmt;
 use std::time::Duration;
 
 use futures::future::{join_all, try_join_all};
+use jiff::Timestamp;
 use kinform::events::{EventDelivery, EventRecorder};
 use kinform::{CancellationToken, Error, InformerFactory, Reconciler};
 use kube_client::Client;
 
+use crate::clock;
 use crate::frame::{self, Frame};
 use crate::kubelet::NewNodes;
 use crate::node_lifecycle::Watched;
@@ -78,8 +80,21 @@ impl ControlPlane {
     /// # Errors
     /// An informer cannot be made.
     pub fn new(client: impl Fn(&str) -> Client, selection: &Selection) -> Result<Self, Error> {
+        Self::at(clock::system(), client, selection)
+    }
+
+    /// As [`new`](Self::new), with a clock that starts at `now` and goes with tokio's: that of a
+    /// server whose clock is not the system's.
+    ///
+    /// # Errors
+    /// An informer cannot be made.
+    pub fn at(
+        now: Timestamp,
+        client: impl Fn(&str) -> Client,
+        selection: &Selection,
+    ) -> Result<Self, Error> {
         let mut plane = Self {
-            frame: Frame::new(USERS.map(|user| (user, client(user))).into())?,
+            frame: Frame::new(USERS.map(|user| (user, client(user))).into(), now)?,
             reconcilers: Vec::new(),
             deliveries: Vec::new(),
         };

@@ -29,6 +29,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 use http::header::{AUTHORIZATION, UPGRADE};
 use http::{Request, Response};
+use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -201,6 +202,12 @@ impl Server {
     #[must_use]
     pub fn faults(&self) -> &Faults {
         &self.state.faults
+    }
+
+    /// The time of its clock.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.state.clock.now()
     }
 
     /// Journal of the requests received.

@@ -30,7 +30,7 @@ pub(crate) async fn start(server: &Server, selection: &Selection) -> Result<Runn
             async move { service.call(request).await }
         })
     };
-    let plane = ControlPlane::new(client, selection);
+    let plane = ControlPlane::at(server.now(), client, selection);
     let plane = plane.map_err(|error| failed("make the controllers", &error))?;
     let started = plane.start().await;
     started.map_err(|error| failed("start the controllers", &error))

@@ -15,7 +15,7 @@ use kube_client::Client;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::play::request;
+use super::play::{Clock, request};
 
 const MERGE: &str = "application/strategic-merge-patch+json";
 
@@ -23,21 +23,17 @@ const MERGE: &str = "application/strategic-merge-patch+json";
 #[derive(Clone)]
 pub(super) struct Kubelet {
     client: Client,
+    clock: Clock,
     done: Arc<Mutex<(BTreeSet<String>, u32)>>,
 }
 
-fn now() -> String {
-    let now = k8s_openapi::jiff::Timestamp::now();
-    now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
-fn conditions(pod: &Value, ready: &str, reason: Option<&str>) -> Value {
+fn conditions(pod: &Value, ready: &str, reason: Option<&str>, now: &str) -> Value {
     let generation = &pod["metadata"]["generation"];
     let one = |name: &str| {
         let of_ready = matches!(name, "Ready" | "ContainersReady");
         let status = if of_ready { ready } else { "True" };
         let mut condition = json!({"type": name, "status": status, "observedGeneration": generation,
-            "lastProbeTime": null, "lastTransitionTime": now()});
+            "lastProbeTime": null, "lastTransitionTime": now});
         if let Some(reason) = reason.filter(|_| of_ready) {
             condition["reason"] = reason.into();
         }
@@ -63,9 +59,10 @@ fn containers(pod: &Value, state: &Value, is_ready: bool) -> Value {
 }
 
 impl Kubelet {
-    pub(super) fn new(client: Client) -> Self {
+    pub(super) fn new(client: Client, clock: Clock) -> Self {
         Self {
             client,
+            clock,
             done: Arc::new(Mutex::new((BTreeSet::new(), 10))),
         }
     }
@@ -100,14 +97,15 @@ impl Kubelet {
         if done.0.insert(uid) {
             done.1 += 1;
             let ip = format!("10.244.0.{}", done.1);
-            tokio::spawn(run(client, path, pod.clone(), how.to_owned(), ip));
+            let (pod, how) = (pod.clone(), how.to_owned());
+            tokio::spawn(run((client, self.clock), path, pod, how, ip));
         }
     }
 }
 
-async fn run(client: Client, path: String, pod: Value, how: String, ip: String) {
+async fn run((client, clock): (Client, Clock), path: String, pod: Value, how: String, ip: String) {
     let path = format!("{path}/status");
-    let began = now();
+    let began = clock.stamp();
     sleep(Duration::from_millis(150)).await;
     let is_ready = how != "unready";
     let (ready, reason) = match is_ready {
@@ -117,7 +115,7 @@ async fn run(client: Client, path: String, pod: Value, how: String, ip: String) 
     let running = json!({"running": {"startedAt": began}});
     let patch = json!({"status": {"phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}],
         "hostIP": "192.168.0.7", "hostIPs": [{"ip": "192.168.0.7"}], "startTime": began,
-        "conditions": conditions(&pod, ready, reason),
+        "conditions": conditions(&pod, ready, reason, &clock.stamp()),
         "containerStatuses": containers(&pod, &running, is_ready)}});
     request(&client, "PATCH", &path, MERGE, &patch).await;
     let (phase, reason, code, end) = match &*how {
@@ -127,9 +125,9 @@ async fn run(client: Client, path: String, pod: Value, how: String, ip: String) 
     };
     sleep(Duration::from_millis(400)).await;
     let terminated = json!({"terminated": {"exitCode": code, "reason": end, "startedAt": began,
-        "finishedAt": now()}});
+        "finishedAt": clock.stamp()}});
     let patch = json!({"status": {"phase": phase,
-        "conditions": conditions(&pod, "False", Some(reason)),
+        "conditions": conditions(&pod, "False", Some(reason), &clock.stamp()),
         "containerStatuses": containers(&pod, &terminated, false)}});
     request(&client, "PATCH", &path, MERGE, &patch).await;
 }

@@ -57,7 +57,7 @@ impl Keeper {
 }
 
 /// Makes the two nodes of the recording.
-pub(super) async fn join(client: &Client, keeper: &Keeper) {
+pub(super) async fn join(client: &Client, keeper: &Keeper, now: &str) {
     for name in ["node-a", "node-b"] {
         let zone = format!("z-{}", &name[5..]);
         let node = json!({"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name,
@@ -69,7 +69,7 @@ pub(super) async fn join(client: &Client, keeper: &Keeper) {
         let status = json!({"status": {"capacity": room, "allocatable": room,
             "addresses": [{"type": "InternalIP", "address": "192.168.0.7"},
                 {"type": "Hostname", "address": name}],
-            "conditions": conditions()}});
+            "conditions": conditions(now)}});
         let path = format!("/api/v1/nodes/{name}/status");
         let (code, reply) = request(client, "PATCH", &path, MERGE, &status).await;
         assert_eq!(code, 200, "{reply}");
@@ -82,8 +82,7 @@ pub(super) async fn join(client: &Client, keeper: &Keeper) {
 }
 
 /// The conditions of the recorder's nodes.
-fn conditions() -> Value {
-    let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+fn conditions(now: &str) -> Value {
     let one = |kind: &str, status: &str, reason: &str| {
         json!({"type": kind, "status": status, "reason": reason,
             "lastHeartbeatTime": now, "lastTransitionTime": now})

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::StreamExt;
+use jiff::Timestamp;
 use kinform_controlplane::{ControllerName, Selection};
 use kinform_testkit::TestServer;
 use kube_client::Client;
@@ -181,13 +182,32 @@ fn here(told: &[Change], seen: &[Change], text: &str) -> String {
     text
 }
 
-/// The part of its second that the server's clock has reached.
-fn part_of_second(api: &TestServer) -> Duration {
-    let records = api.server().journal().records();
-    let first = records.first().expect("controllers list when they start");
-    let nanos = u64::try_from(first.time.subsec_nanosecond()).unwrap();
-    let now = Duration::from_nanos(nanos) + first.started.elapsed();
-    Duration::from_nanos(now.subsec_nanos().into())
+/// The time at which a server starts: schedules of minutes begin at the same part of a story.
+const START: &str = "2026-01-02T03:04:20Z";
+
+/// The clock of a server, whose time is tokio's.
+#[derive(Clone, Copy)]
+pub(super) struct Clock {
+    start: Timestamp,
+    since: Instant,
+}
+
+impl Clock {
+    fn of(api: &TestServer) -> Self {
+        Self {
+            start: api.server().now(),
+            since: Instant::now(),
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.start + self.since.elapsed()
+    }
+
+    /// The time as objects have it: whole seconds.
+    pub(super) fn stamp(&self) -> String {
+        self.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    }
 }
 
 /// Tells a story. Returns its steps with what was seen here, and refusals that differ.
@@ -196,24 +216,28 @@ pub(super) async fn tell(story: &Story) -> (Vec<Vec<Change>>, Vec<String>) {
     let names: Selection = names
         .filter(|name| *name != ControllerName::Kubelet)
         .collect();
+    let start: Timestamp = START.parse().unwrap();
     let api = TestServer::start()
         .in_process()
         .without_lag()
+        .with(move |builder| builder.start_time(start))
         .with(kinform_apiserver::Builder::with_kubelets)
         // Controllers have the rights of upstream's roles alone.
         .with(kinform_apiserver::Builder::rbac)
         .with_selected_controllers(names);
     let api = api.await.unwrap();
     // Times of the API are whole seconds: each run begins at the same part of one.
-    tokio::time::sleep(Duration::from_millis(1_100) - part_of_second(&api)).await;
+    let clock = Clock::of(&api);
+    let part = Duration::from_nanos(clock.now().subsec_nanosecond().unsigned_abs().into());
+    tokio::time::sleep(Duration::from_millis(1_100) - part).await;
     let client = api.client();
     let keeper = Keeper::start(client.clone());
     if story.namespace != "default" {
-        join(&client, &keeper).await;
+        join(&client, &keeper, &clock.stamp()).await;
     }
     prepare(&client, story).await;
     let seen = Seen::default();
-    let kubelet = Kubelet::new(client.clone());
+    let kubelet = Kubelet::new(client.clone(), clock);
     let mut resources = story.resources();
     resources.retain(|resource| !resource.ends_with("policies") && resource != "clusterroles");
     if !resources.iter().any(|resource| resource == "pods") {
