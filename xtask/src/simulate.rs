@@ -2,23 +2,30 @@
 //!
 //! ```text
 //! arguments ──▶ release build of crates/kinform-simulation ──▶ its report, its exit code
+//! --mutants ──▶ the same with the cfg and debug assertions ──▶ each bug: found, shrunk │ not found
 //! ```
 //!
 //! The program reads its arguments itself: 2 for those that make no sense, 1 for a promise that broke.
 //! It is built with tokio's choices seeded, which is a flag of the compiler, and so in a folder of its
-//! own of the target directory.
+//! own of the target directory. Builds with known bugs have another one.
 //!
 //! Upstream has no counterpart.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 
 use clap::Args;
+
+use crate::mutants;
 
 /// The scripts to play.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Arguments {
+    /// Puts known bugs back, one at a time, and plays seeds until one of them breaks a promise.
+    /// Without names: each bug of a crate that the simulation runs.
+    #[arg(long, value_delimiter = ',', num_args = 0..=1, value_name = "NAMES")]
+    mutants: Option<Vec<String>>,
     /// Arguments of the simulation: see `--help`.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<String>,
@@ -29,16 +36,32 @@ pub(crate) struct Arguments {
 /// # Errors
 /// It could not be built or started.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<ExitCode, String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let manifest = root.join("Cargo.toml");
+    if let Some(names) = &arguments.mutants {
+        return with_bugs(root, names, &arguments.rest);
+    }
+    let status = cargo(root, "simulate", "run")
+        .arg("--")
+        .args(&arguments.rest)
+        .status();
+    let status = status.map_err(|error| format!("cargo could not be started: {error}"))?;
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Ok(ExitCode::from(code.unwrap_or(1)))
+}
+
+fn target(root: &Path, folder: &str) -> PathBuf {
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    root.join(target).join(folder)
+}
+
+fn cargo(root: &Path, folder: &str, task: &str) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command
-        .env("CARGO_TARGET_DIR", root.join(target).join("simulate"))
+        .env("CARGO_TARGET_DIR", target(root, folder))
         .env("RUSTFLAGS", "--cfg tokio_unstable")
         .args([
-            "run",
+            task,
             "--quiet",
             "--release",
             "--locked",
@@ -46,11 +69,50 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<ExitCode, String
             "kinform-simulation",
         ])
         .arg("--manifest-path")
-        .arg(manifest)
-        .arg("--")
-        .args(&arguments.rest);
-    let status = command.status();
+        .arg(root.join("Cargo.toml"));
+    command
+}
+
+/// Plays seeds with each of these bugs; a line for each.
+fn with_bugs(root: &Path, names: &[String], rest: &[String]) -> Result<ExitCode, String> {
+    let bugs = mutants::simulated(names)?;
+    let mut build = cargo(root, "simulate-mutants", "build");
+    // Bugs are put back in builds with debug assertions only.
+    build.env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true");
+    let status = mutants::wrap(&mut build, &mutants::wrapper()?).status();
     let status = status.map_err(|error| format!("cargo could not be started: {error}"))?;
-    let code = status.code().and_then(|code| u8::try_from(code).ok());
-    Ok(ExitCode::from(code.unwrap_or(1)))
+    if !status.success() {
+        return Err("the simulation does not build".to_owned());
+    }
+    let program = target(root, "simulate-mutants").join("release/kinform-simulation");
+    let mut found = 0;
+    for (name, mistake) in &bugs {
+        let output = Command::new(&program)
+            .arg("--brief")
+            .args(rest)
+            .env("KINFORM_MUTANT", name)
+            .stderr(Stdio::null())
+            .output();
+        let output = output.map_err(|error| format!("{}: {error}", program.display()))?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        let is_found = match output.status.code() {
+            Some(0) => false,
+            Some(1) => true,
+            _ => {
+                return Err(format!(
+                    "the simulation of {name} failed: {}",
+                    output.status
+                ));
+            }
+        };
+        found += usize::from(is_found);
+        say(&format!("{name:4} {} ({mistake})", said.trim()));
+    }
+    say(&format!("simulate: {found} of {} bugs found", bugs.len()));
+    Ok(ExitCode::SUCCESS)
+}
+
+#[expect(clippy::print_stdout, reason = "a line when it is known")]
+fn say(line: &str) {
+    println!("{line}");
 }

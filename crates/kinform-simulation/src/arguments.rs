@@ -17,6 +17,8 @@ pub enum Arguments {
         seeds: u64,
         /// The threads; as many as processors without it.
         threads: Option<usize>,
+        /// The report is one line.
+        is_brief: bool,
     },
     /// One seed, with its trace.
     Seed(u64),
@@ -28,11 +30,14 @@ pub enum Arguments {
 pub const HELP: &str = "\
 Plays seeded scripts of trouble against replicas of an operator, servers and a network.
 
-Usage: cargo xtask simulate [--seeds N [--from S] [--threads T]] | [--seed S] | [--replay FILE]
+Usage: cargo xtask simulate [--seeds N [--from S] [--threads T] [--brief]] | [--seed S] | [--replay FILE]
+       cargo xtask simulate --mutants[=NAMES] [--seeds N ..]
 
   --seeds N      plays N seeds, and ends at the first that breaks a promise (default 1000)
   --from S       the first of them (default 0)
   --threads T    how many at once (default: one for each processor)
+  --brief        reports in one line
+  --mutants      puts known bugs back, one at a time: those of a list, as B6,B31, or all
   --seed S       plays one seed, and prints what happened if it breaks a promise
   --replay FILE  plays a script, and prints what happened
 ";
@@ -44,7 +49,7 @@ impl Arguments {
     /// It makes no sense: one line.
     pub fn parse(arguments: &[String]) -> Result<Option<Self>, String> {
         let (mut seeds, mut first, mut threads) = (None, None, None);
-        let (mut seed, mut replay) = (None, None);
+        let (mut seed, mut replay, mut is_brief) = (None, None, false);
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
             let (name, given) = match argument.split_once('=') {
@@ -53,6 +58,10 @@ impl Arguments {
             };
             if matches!(name, "-h" | "--help") {
                 return Ok(None);
+            }
+            if argument == "--brief" {
+                is_brief = true;
+                continue;
             }
             if !matches!(
                 name,
@@ -70,14 +79,14 @@ impl Arguments {
                 _ => replay = Some(PathBuf::from(value)),
             }
         }
-        let has_many = seeds.is_some() || first.is_some() || threads.is_some();
+        let has_many = seeds.is_some() || first.is_some() || threads.is_some() || is_brief;
         match (seed, replay) {
             (Some(_), Some(_)) => {
                 Err("simulate: --seed and --replay exclude each other".to_owned())
             }
-            (Some(_), _) | (_, Some(_)) if has_many => {
-                Err("simulate: --seeds, --from and --threads are for many seeds".to_owned())
-            }
+            (Some(_), _) | (_, Some(_)) if has_many => Err(
+                "simulate: --seeds, --from, --threads and --brief are for many seeds".to_owned(),
+            ),
             (Some(seed), None) => Ok(Some(Self::Seed(seed))),
             (None, Some(file)) => Ok(Some(Self::Replay(file))),
             (None, None) if seeds == Some(0) => {
@@ -90,6 +99,7 @@ impl Arguments {
                 first: first.unwrap_or(0),
                 seeds: seeds.unwrap_or(1_000),
                 threads: threads.and_then(|threads| usize::try_from(threads).ok()),
+                is_brief,
             })),
         }
     }
@@ -117,16 +127,19 @@ mod tests {
 
     #[test]
     fn the_command_line_says_what_to_play() {
-        let many = |first, seeds, threads| {
+        let played = |first, seeds, threads, is_brief| {
             Ok(Some(Arguments::Seeds {
                 first,
                 seeds,
                 threads,
+                is_brief,
             }))
         };
+        let many = |first, seeds, threads| played(first, seeds, threads, false);
         assert_eq!(parse(""), many(0, 1_000, None));
         assert_eq!(parse("--seeds 5"), many(0, 5, None));
         assert_eq!(parse("--seeds=5 --from=7 --threads 1"), many(7, 5, Some(1)));
+        assert_eq!(parse("--brief --seeds 5"), played(0, 5, None, true));
         assert_eq!(parse("--seed 3"), Ok(Some(Arguments::Seed(3))));
         assert_eq!(
             parse("--replay a.json"),
@@ -148,6 +161,7 @@ mod tests {
             "--seed 1 --seeds 2",
             "--replay a --from 2",
             "--threads 0",
+            "--brief --seed 3",
             "--sedes 5",
             "5",
         ] {

@@ -3,9 +3,12 @@
 //! ```text
 //! seeds ─▶ threads: script, play, one in a hundred twice ─▶ Summary { runs, reach } | the first failing script
 //! ```
+//!
+//! A seed that blocks its thread ends the campaign: its thread cannot be stopped, so it is left.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::finding::{Finding, Invariant};
@@ -16,6 +19,10 @@ use crate::shrink::Failing;
 
 /// One run in this many is made twice.
 const TWICE: u64 = 100;
+/// BOUND: the real time of a seed: a thousand times the usual one, for machines that are busy.
+pub const LIMIT: Duration = Duration::from_secs(600);
+/// The real time between two looks at the threads.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The sums of many runs.
 #[derive(Clone, Debug, Default)]
@@ -36,37 +43,86 @@ pub struct Summary {
     pub reach: Reach,
     /// The failing script of the lowest seed that was found.
     pub failing: Option<Failing>,
+    /// A seed that did not end.
+    pub hanging: Option<u64>,
     /// The time that it took.
     pub took: Duration,
+}
+
+/// The state that the threads of a campaign share.
+struct Campaign {
+    first: u64,
+    seeds: u64,
+    next: AtomicU64,
+    stop: AtomicBool,
+    /// The seed of each thread, and the time at which it began.
+    at: Mutex<Vec<Option<(u64, Instant)>>>,
 }
 
 /// Plays the scripts of these seeds, until one fails.
 #[must_use]
 pub fn run(first: u64, seeds: u64, threads: usize) -> Summary {
     let begun = Instant::now();
-    let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-    let total = Mutex::new(Summary::default());
-    std::thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
-            scope.spawn(|| {
-                let mut own = Summary::default();
-                while !stop.load(Ordering::Relaxed) {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= seeds {
-                        break;
-                    }
-                    one(first.wrapping_add(number), number, &mut own);
-                    if own.failing.is_some() {
-                        stop.store(true, Ordering::Relaxed);
-                    }
-                }
-                add(&total, own);
-            });
-        }
+    let threads = threads.max(1);
+    let campaign = Arc::new(Campaign {
+        first,
+        seeds,
+        next: AtomicU64::new(0),
+        stop: AtomicBool::new(false),
+        at: Mutex::new(vec![None; threads]),
     });
-    let mut total = total.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let (done, ended) = mpsc::channel();
+    for thread in 0..threads {
+        let (campaign, done) = (Arc::clone(&campaign), done.clone());
+        std::thread::spawn(move || campaign.play(thread, &done));
+    }
+    drop(done);
+    let mut total = Summary::default();
+    loop {
+        match ended.recv_timeout(LOOK) {
+            Ok(own) => add(&mut total, own),
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => total.hanging = campaign.hanging(),
+        }
+        if total.hanging.is_some() {
+            break;
+        }
+    }
     total.took = begun.elapsed();
     total
+}
+
+impl Campaign {
+    fn play(&self, thread: usize, done: &Sender<Summary>) {
+        let mut own = Summary::default();
+        while !self.stop.load(Ordering::Relaxed) {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            if number >= self.seeds {
+                break;
+            }
+            let seed = self.first.wrapping_add(number);
+            self.at()[thread] = Some((seed, Instant::now()));
+            one(seed, number, &mut own);
+            self.at()[thread] = None;
+            if own.failing.is_some() {
+                self.stop.store(true, Ordering::Relaxed);
+            }
+        }
+        // A campaign that has ended needs it no more.
+        let _ = done.send(own);
+    }
+
+    fn at(&self) -> MutexGuard<'_, Vec<Option<(u64, Instant)>>> {
+        self.at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A seed that takes too long.
+    fn hanging(&self) -> Option<u64> {
+        let at = self.at();
+        let mut seeds = at.iter().flatten();
+        let (seed, _) = seeds.find(|(_, begun)| begun.elapsed() > LIMIT)?;
+        Some(*seed)
+    }
 }
 
 fn one(seed: u64, number: u64, own: &mut Summary) {
@@ -100,8 +156,7 @@ fn one(seed: u64, number: u64, own: &mut Summary) {
     }
 }
 
-fn add(total: &Mutex<Summary>, own: Summary) {
-    let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
+fn add(total: &mut Summary, own: Summary) {
     total.runs += own.runs;
     total.twice += own.twice;
     total.writes += own.writes;

@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kinform_simulation::arguments::{Arguments, HELP};
 use kinform_simulation::campaign::{self, Summary};
@@ -47,7 +47,8 @@ fn main() -> ExitCode {
             first,
             seeds,
             threads,
-        } => many(first, seeds, threads),
+            is_brief,
+        } => many((first, seeds), threads, is_brief),
         Arguments::Seed(seed) => one(generate::script(seed)),
         Arguments::Replay(file) => match read(&file) {
             Ok(script) => replay(&script),
@@ -69,10 +70,26 @@ fn main() -> ExitCode {
     }
 }
 
-fn many(first: u64, seeds: u64, threads: Option<usize>) -> Result<String, String> {
+fn many(
+    (first, seeds): (u64, u64),
+    threads: Option<usize>,
+    is_brief: bool,
+) -> Result<String, String> {
     let processors = || std::thread::available_parallelism().map_or(1, usize::from);
     let threads = threads.unwrap_or_else(processors);
     let summary = campaign::run(first, seeds, threads);
+    if let Some(seed) = summary.hanging {
+        let seconds = campaign::LIMIT.as_secs();
+        return Err(format!(
+            "seed {seed} hangs: it has not ended within {seconds} s of real time"
+        ));
+    }
+    if is_brief {
+        return match summary.failing {
+            None => Ok(format!("not found in {} seeds", summary.runs)),
+            Some(failing) => Err(in_brief(failing)),
+        };
+    }
     let words = words(&summary, threads);
     if let Some(failing) = summary.failing {
         return Err(format!("{words}\n{}", told(failing)));
@@ -86,6 +103,29 @@ fn many(first: u64, seeds: u64, threads: Option<usize>) -> Result<String, String
         ));
     }
     Ok(words)
+}
+
+/// A failing seed in one line: the promise, the seed, the short script, and whether it fails again.
+fn in_brief(failing: Failing) -> String {
+    let (seed, before) = (failing.script.seed, failing.script.steps.len());
+    let invariant = failing.finding.invariant;
+    if invariant == Invariant::I28 {
+        return format!("found at seed {seed} by I28: two runs of its script differ");
+    }
+    let begun = Instant::now();
+    let short = shrink(failing, SHRINK);
+    let took = begun.elapsed().as_secs_f64();
+    let again = Script::parse(&short.script.text()).map(|script| play(&script, Keep::Hash).finding);
+    let is_repeated = again == Ok(Some(short.finding));
+    let repeated = if is_repeated {
+        ""
+    } else {
+        ", which differs when it is replayed"
+    };
+    format!(
+        "found at seed {seed} by {invariant:?}, shrunk to {} of {before} steps in {took:.0} s{repeated}",
+        short.script.steps.len()
+    )
 }
 
 fn words(summary: &Summary, threads: usize) -> String {

@@ -17,7 +17,7 @@
 mod binary;
 mod table;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -104,6 +104,32 @@ pub(crate) fn wrapped_compiler() -> Option<ExitCode> {
     let code = status.ok().and_then(|status| status.code());
     let code = code.and_then(|code| u8::try_from(code).ok());
     Some(ExitCode::from(code.unwrap_or(1)))
+}
+
+/// The bugs of these names, or all of crates that the simulation runs: each name and its mistake.
+///
+/// # Errors
+/// There is no bug of a name.
+pub(crate) fn simulated(only: &[String]) -> Result<Vec<(&'static str, &'static str)>, String> {
+    let chosen = choose(only)?.into_iter();
+    let is_run = |mutant: &&Mutant| !only.is_empty() || mutant.packages != [SCHEDULES];
+    let chosen = chosen.filter(is_run);
+    Ok(chosen.map(|mutant| (mutant.name, mutant.mistake)).collect())
+}
+
+/// The path of this program, which wraps the compiler.
+///
+/// # Errors
+/// It is unknown.
+pub(crate) fn wrapper() -> Result<PathBuf, String> {
+    std::env::current_exe().map_err(|e| format!("this program's path: {e}"))
+}
+
+/// Has cargo compile the crates of a workspace with every seam in them.
+pub(crate) fn wrap<'a>(cargo: &'a mut Command, wrapper: &Path) -> &'a mut Command {
+    cargo
+        .env("RUSTC_WORKSPACE_WRAPPER", wrapper)
+        .env(WRAPPED, "1")
 }
 
 /// Puts known bugs back in the repository at `root`; each prints a line.
@@ -202,12 +228,10 @@ fn build(root: &Path, chosen: &[&Mutant], is_whole: bool) -> Result<Vec<Binary>,
     };
     let is_scheduled = |package: &&str| *package == SCHEDULES;
     let mut packages = chosen.iter().flat_map(|mutant| mutant.packages);
-    let wrapper = std::env::current_exe().map_err(|e| format!("this program's path: {e}"))?;
+    let wrapper = wrapper()?;
     let cargo = || {
         let mut cargo = suite::cargo();
-        cargo
-            .env("RUSTC_WORKSPACE_WRAPPER", &wrapper)
-            .env(WRAPPED, "1");
+        wrap(&mut cargo, &wrapper);
         cargo
     };
     let mut built = Vec::new();
