@@ -1,7 +1,7 @@
-//! The meaning of a request: enough to choose traps by it.
+//! The meaning of a request: enough to choose traps by it, and to count it.
 //!
 //! ```text
-//! method + path + query ─▶ Asked { is it a watch, a write, about a lease? }
+//! method + path + query ─▶ Asked { is it a watch, a write, about a lease? }, its kind
 //! ```
 
 use http::Method;
@@ -31,4 +31,21 @@ impl Asked {
             is_event: path.ends_with("/events") || path.contains("/events/"),
         }
     }
+}
+
+/// The kind of a list or a watch: its path and selector. `None` for a page after the first, and for
+/// other requests.
+pub(crate) fn kind(head: &Parts) -> Option<String> {
+    let asked = Asked::of(head);
+    let query = head.uri.query().unwrap_or_default();
+    let value = |name: &str| {
+        let mut words = query.split('&').filter_map(|one| one.split_once('='));
+        words.find_map(|(word, value)| (word == name).then_some(value))
+    };
+    if asked.is_write || asked.is_lease || asked.is_event || value("continue").is_some() {
+        return None;
+    }
+    let verb = if asked.is_watch { "watch" } else { "list" };
+    let selector = value("labelSelector").unwrap_or_default();
+    Some(format!("{verb} {} {selector}", head.uri.path()))
 }

@@ -16,6 +16,7 @@ use crate::finding::Invariant;
 use crate::history::{Fact, History};
 use crate::listener::{Listener, Manner};
 use crate::network::Wire;
+use crate::settings::is_poison;
 use crate::shared::{Shared, lock};
 
 /// The objects of a cache.
@@ -78,6 +79,11 @@ impl Cache {
         }
     }
 
+    /// Returns whether an object cannot be read: its cache keeps the version before, or no object.
+    fn is_unreadable(&self, fact: &Fact) -> bool {
+        self.scope == Scope::Hot && is_poison(fact.number.as_deref())
+    }
+
     /// Checks what must hold at any time.
     pub(crate) fn look(&mut self, shared: &Shared) {
         let snapshot = self.informer.snapshot();
@@ -135,9 +141,13 @@ impl Cache {
             let is_state = |epoch: usize| {
                 let there = history.state(epoch, self.shelf, version);
                 let there = there.filter(|(key, fact)| self.holds(only, (key, fact)));
-                let mut there: Vec<Shown> = there.map(committed).collect();
+                let (apart, there): (Vec<_>, Vec<_>) =
+                    there.partition(|(_, fact)| self.is_unreadable(fact));
+                let mut there: Vec<Shown> = there.into_iter().map(committed).collect();
                 there.sort_unstable();
-                (there == shown, there)
+                let is_apart = |key: &str| apart.iter().any(|(one, _)| *one == key);
+                let is_same = shown.iter().filter(|one| !is_apart(&one.0)).eq(&there);
+                (is_same, there)
             };
             let (is_now, there) = is_state(epoch - 1);
             if !is_now && !(0..epoch - 1).any(|epoch| is_state(epoch).0) {
@@ -209,12 +219,19 @@ impl Cache {
             ));
         }
         let there = history.now(self.shelf);
-        let there: BTreeMap<&str, &Arc<Fact>> = there
-            .filter(|(key, fact)| self.holds(&namespaces, (key, fact)))
-            .collect();
-        let listing = snapshot.list();
+        let there = there.filter(|(key, fact)| self.holds(&namespaces, (key, fact)));
+        let (apart, there): (BTreeMap<&str, &Arc<Fact>>, BTreeMap<_, _>) =
+            there.partition(|(_, fact)| self.is_unreadable(fact));
+        if let Some(what) = self.unmarked(&apart) {
+            return Some(what);
+        }
+        let all = snapshot.list();
+        // Of those that cannot be read it may have the version before.
+        let (kept, listing): (Vec<_>, Vec<_>) = all
+            .iter()
+            .partition(|one| apart.contains_key(one.key().to_string().as_str()));
         if listing.len() != there.len() {
-            let mut shown: Vec<Shown> = listing.iter().map(|one| shown(&one)).collect();
+            let mut shown: Vec<Shown> = listing.iter().map(shown).collect();
             shown.sort_unstable();
             let there: Vec<Shown> = there
                 .iter()
@@ -227,7 +244,7 @@ impl Cache {
                 differences(&shown, &there)
             ));
         }
-        for object in listing.iter() {
+        for object in &listing {
             let key = object.key().to_string();
             let Some(fact) = there.get(key.as_str()) else {
                 return Some(format!("{}: {key} is gone from the server", self.name));
@@ -241,25 +258,48 @@ impl Cache {
                     self.informer.state()
                 ));
             }
-            // Those are transformed.
-            if self.scope == Scope::Hot {
-                continue;
-            }
-            let mine = serde_json::from_slice(&object.to_json()).map(plain);
-            let theirs = plain(fact.stored.value());
-            if mine.as_ref().ok() != Some(&theirs) {
-                return Some(format!(
-                    "{}: {key} at {revision} is {mine:?}, the server's {theirs}",
-                    self.name
-                ));
+            if let Some(what) = self.unlike(object, fact) {
+                return Some(what);
             }
         }
-        self.unheard(&there)
+        let there = there.iter().map(|(key, fact)| committed((key, fact)));
+        self.unheard(there.chain(kept.iter().map(shown)))
+    }
+
+    /// Objects that cannot be read and are not quarantined, or the other way round.
+    fn unmarked(&self, apart: &BTreeMap<&str, &Arc<Fact>>) -> Option<String> {
+        let quarantined = self.informer.quarantined(usize::MAX);
+        let quarantined = quarantined.iter().filter_map(|one| one.key.as_ref());
+        let quarantined: Vec<String> = quarantined.map(ToString::to_string).collect();
+        let apart: Vec<&str> = apart.keys().copied().collect();
+        (quarantined != apart).then(|| {
+            format!(
+                "{}: {quarantined:?} are quarantined, {apart:?} cannot be read",
+                self.name
+            )
+        })
+    }
+
+    /// An object whose bytes are not the server's.
+    fn unlike(&self, object: &kinform::ObjRef<'_, DynamicObject>, fact: &Fact) -> Option<String> {
+        // Those are transformed.
+        if self.scope == Scope::Hot {
+            return None;
+        }
+        let mine = serde_json::from_slice(&object.to_json()).map(plain);
+        let theirs = plain(fact.stored.value());
+        (mine.as_ref().ok() != Some(&theirs)).then(|| {
+            let (key, revision) = (object.key(), fact.stored.revision());
+            format!(
+                "{}: {key} at {revision} is {mine:?}, the server's {theirs}",
+                self.name
+            )
+        })
     }
 
     /// A handler whose picture is not the cache's.
-    fn unheard(&self, there: &BTreeMap<&str, &Arc<Fact>>) -> Option<String> {
-        let truth = Truth::of_objects(there.iter().map(|(key, fact)| committed((key, fact))));
+    fn unheard(&self, there: impl Iterator<Item = Shown>) -> Option<String> {
+        let truth = Truth::of_objects(there);
         self.listeners.iter().find_map(|listener| {
             if !listener.checker.has_synced() {
                 return Some(format!(

@@ -18,7 +18,9 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::generate::NAMESPACES;
-use crate::script::{Change, Verb};
+use crate::history::SECRETS;
+use crate::script::{Change, Hand, Verb};
+use crate::settings::COPIED;
 
 /// BOUND: the events that the servers remember.
 const HISTORY: usize = 20_000;
@@ -29,6 +31,9 @@ const AHEAD: u64 = 1_000;
 pub(crate) const ACCOUNT: &str = "system:serviceaccount:default:operator";
 /// The lease of the processes.
 pub(crate) const LEASE: &str = "simulated";
+const LEASES: &str = "leases.coordination.k8s.io";
+/// The label that somebody else gives to it.
+const LABEL: &str = "somebody";
 
 /// Two API servers over one storage.
 pub(crate) struct Cluster {
@@ -42,6 +47,8 @@ pub(crate) struct Cluster {
     /// The minutes by which the clock has jumped.
     jump: i64,
     writes: u64,
+    /// The uid of a lease that somebody else labelled.
+    labelled: Option<String>,
 }
 
 /// A copy of the storage.
@@ -76,6 +83,7 @@ impl Cluster {
             epoch,
             jump: 0,
             writes: 0,
+            labelled: None,
         };
         for name in NAMESPACES {
             let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
@@ -183,6 +191,7 @@ impl Cluster {
         let Some(Backup { state, revision }) = self.backup.take() else {
             return;
         };
+        self.labelled = None;
         let before = self.store.revision();
         let server = builder(self.now()).state(state).in_process();
         self.store = Arc::clone(server.store());
@@ -223,10 +232,64 @@ impl Cluster {
                 self.request(Method::DELETE, &one, JSON, &Value::Null).await;
                 self.request(Method::POST, &all, JSON, &body).await
             }
+            Verb::Spoil | Verb::DeleteCopy => self.write_copy(namespace, &name, change).await,
         };
         let is_done = matches!(done, Some(200..300));
         self.writes += u64::from(is_done);
         is_done
+    }
+
+    /// Somebody else writes the lease.
+    pub(crate) async fn write_lease(&mut self, hand: Hand) {
+        let path = format!("/apis/coordination.k8s.io/v1/namespaces/default/leases/{LEASE}");
+        let done = match hand {
+            Hand::Delete => {
+                self.request(Method::DELETE, &path, JSON, &Value::Null)
+                    .await
+            }
+            Hand::Label => {
+                let patch = json!({"metadata": {"labels": {LABEL: "kept"}}});
+                self.request(Method::PATCH, &path, MERGE_PATCH, &patch)
+                    .await
+            }
+        };
+        if hand == Hand::Label && matches!(done, Some(200..300)) {
+            self.labelled = self.lease().map(|(uid, _)| uid);
+        }
+    }
+
+    /// The uid of the lease, and whether it has the label.
+    fn lease(&self) -> Option<(String, bool)> {
+        let view = self.store.view(self.store.shelf(LEASES));
+        let mut all = view.snapshot.iter();
+        let lease = all.find(|stored| stored.key().ends_with(LEASE))?;
+        let has_label = lease.value()["metadata"]["labels"][LABEL] == "kept";
+        Some((lease.uid().to_owned(), has_label))
+    }
+
+    /// Returns whether the lease has lost the label that somebody else gave it.
+    pub(crate) fn has_lost_label(&self) -> bool {
+        let lease = self.lease();
+        lease.is_some_and(|(uid, has_label)| Some(uid) == self.labelled && !has_label)
+    }
+
+    /// A user's write to the copy of a config map, which its controller has to undo.
+    async fn write_copy(&self, namespace: &str, name: &str, change: &Change) -> Option<u16> {
+        let view = self.store.view(self.store.shelf(SECRETS));
+        let key = view.snapshot.iter().find_map(|stored| {
+            let owner = &stored.value()["metadata"]["ownerReferences"][0];
+            let (of, copy) = stored.key().split_once('/')?;
+            (of == namespace && owner["name"] == name).then(|| copy.to_owned())
+        })?;
+        let path = format!("/api/v1/namespaces/{namespace}/secrets/{key}");
+        if change.verb == Verb::DeleteCopy {
+            return self
+                .request(Method::DELETE, &path, JSON, &Value::Null)
+                .await;
+        }
+        let patch = json!({"metadata": {"annotations": {COPIED: change.value.to_string()}}});
+        self.request(Method::PATCH, &path, MERGE_PATCH, &patch)
+            .await
     }
 
     /// The writes of users that were done.

@@ -10,7 +10,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use crate::script::{
-    Act, Asks, Change, Follow, Handling, Net, On, Script, Step, Trap, Trouble, VERSION, Verb,
+    Act, Asks, Change, Follow, Hand, Handling, Net, On, Script, Step, Trap, Trouble, VERSION, Verb,
 };
 use crate::settings::{Fence, Lease, Replica, Settings, Style};
 
@@ -142,11 +142,13 @@ fn writes(random: &mut SmallRng, steps: &mut Vec<Step>) {
 /// A user's write.
 pub(crate) fn change(random: &mut SmallRng) -> Change {
     let verb = match random.random_range(0..100) {
-        0..30 => Verb::Create,
-        30..60 => Verb::Change,
-        60..75 => Verb::Label,
-        75..90 => Verb::Delete,
-        _ => Verb::Recreate,
+        0..28 => Verb::Create,
+        28..55 => Verb::Change,
+        55..68 => Verb::Label,
+        68..82 => Verb::Delete,
+        82..92 => Verb::Recreate,
+        92..96 => Verb::Spoil,
+        _ => Verb::DeleteCopy,
     };
     Change {
         namespace: random.random_range(0..NAMESPACES.len() as u8),
@@ -169,7 +171,8 @@ fn fault(random: &mut SmallRng, settings: &Settings) -> Act {
         8..14 => Act::Stop(process),
         14..20 => Act::Pause(process, spread(random, 60_000)),
         20..38 => trap(random, process, settings.style),
-        38..62 => network(random, process, settings),
+        38..61 => network(random, process, settings),
+        61..64 => Act::Lease(hand(random, settings)),
         _ => Act::Server(random.random_range(0..2), trouble(random)),
     }
 }
@@ -192,6 +195,14 @@ fn trap(random: &mut SmallRng, process: usize, style: Style) -> Act {
         _ => what,
     };
     Act::Trap(process, on, what)
+}
+
+fn hand(random: &mut SmallRng, settings: &Settings) -> Hand {
+    // A lease that is made anew counts its terms anew, and a hard fence compares their numbers.
+    match random.random() && settings.fencing == Fence::Guard {
+        true => Hand::Delete,
+        false => Hand::Label,
+    }
 }
 
 fn network(random: &mut SmallRng, process: usize, settings: &Settings) -> Act {
@@ -299,6 +310,7 @@ mod tests {
                         | Act::Pause(..)
                         | Act::Trap(..)
                         | Act::Network(..)
+                        | Act::Lease(_)
                         | Act::Server(..)
                 )
             });

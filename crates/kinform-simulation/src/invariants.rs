@@ -25,6 +25,10 @@ impl Run<'_> {
         self.bury();
         one_leader(&self.shared);
         self.commits();
+        if self.cluster.has_lost_label() {
+            let what = "the lease has lost the label of somebody else";
+            self.shared.find(Invariant::I25, what);
+        }
         let seconds = self.shared.now().as_secs() + 10;
         let requests = self
             .shared
@@ -134,6 +138,10 @@ impl Run<'_> {
         let (MAPS, Some(before), after) = (commit.shelf, &commit.before, &commit.after) else {
             return;
         };
+        if before.has_finalizer && !before.is_terminating && after.is_none() {
+            let what = format!("{} went at once, with its finalizer", commit.key);
+            self.shared.find(Invariant::I17, what);
+        }
         let is_released = after.as_ref().is_none_or(|after| !after.has_finalizer);
         if before.has_finalizer && before.is_terminating && is_released {
             let is_clean = lock(&self.shared.cleaned).contains(&before.uid);

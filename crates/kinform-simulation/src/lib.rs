@@ -13,6 +13,7 @@
 //! | `run`, `troubles`, `settle` | a run: steps at their times, faults that begin and end, the end |
 //! | `cluster`, `history` | two API servers over one storage, its backup; everything that was committed |
 //! | `network`, `line`, `asked`, `body` | the way of one process to the servers, and what goes wrong on it |
+//! | `pace` | requests and reconciles of a minute |
 //! | `replica`, `cache`, `work` | a process: operator, informers, handlers, reconciles |
 //! | `listener`, `invariants` | the promises about notifications, caches, leaders and reconciles |
 //! | `reach` | which faults met which states |
@@ -37,6 +38,7 @@ mod invariants;
 mod line;
 mod listener;
 mod network;
+mod pace;
 pub mod reach;
 mod replica;
 pub mod run;

@@ -14,12 +14,16 @@ use kinform_testkit::Link;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::finding::Invariant;
+use crate::pace::Pace;
 use crate::script::{On, Trap};
 use crate::shared::{Life, Shared, lock};
 
 /// Requests a second of a process, and those that it may send at once: as kinform's clients.
 const RATE: u32 = 50;
 const BURST: u32 = 100;
+/// BOUND: lists, or watches, of one path and selector in a minute: of two informers, with backoff.
+const MOST: usize = 60;
 
 /// The state of a wire.
 #[derive(Debug)]
@@ -49,6 +53,8 @@ pub(crate) struct Line {
     pub(crate) sent: Mutex<Instant>,
     /// The time since which nothing comes through.
     pub(crate) dark_since: Mutex<Option<Instant>>,
+    /// Its lists and watches.
+    pub(crate) pace: Mutex<Pace>,
     /// The server that a write reaches which is on its way by itself.
     pub(crate) late: Mutex<Service>,
 }
@@ -78,6 +84,14 @@ impl Line {
         if most > 0 {
             let millis = self.shared.below(most);
             tokio::time::sleep(Duration::from_millis(millis)).await;
+        }
+    }
+
+    /// Counts a list or a watch: a loop without a wait is a finding.
+    pub(crate) fn paced(&self, kind: &str) {
+        if let Some(count) = lock(&self.pace).count(kind, MOST) {
+            let what = format!("process {}: {kind}, {count} times in a minute", self.life.0);
+            self.shared.find(Invariant::I26, what);
         }
     }
 

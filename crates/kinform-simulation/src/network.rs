@@ -29,7 +29,7 @@ use kube_client::client::Body;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::asked::Asked;
+use crate::asked::{self, Asked};
 use crate::body::through;
 use crate::line::{Line, reset};
 use crate::script::{Net, On, Trap};
@@ -64,6 +64,7 @@ impl Wire {
             traps: Mutex::default(),
             sent: Mutex::new(Instant::now()),
             dark_since: Mutex::default(),
+            pace: Mutex::default(),
             late,
         }))
     }
@@ -107,6 +108,11 @@ impl Wire {
     pub(crate) fn freeze(&self, is_frozen: bool) {
         self.0.frozen.send_replace(is_frozen);
         self.dark(is_frozen);
+    }
+
+    /// Returns whether the process stands still.
+    pub(crate) fn is_frozen(&self) -> bool {
+        *self.0.frozen.borrow()
     }
 
     /// Waits while the process stands still.
@@ -229,6 +235,9 @@ impl Wire {
         cuts.mark_unchanged();
         let (head, body) = request.into_parts();
         let asked = Asked::of(&head);
+        if let Some(kind) = asked::kind(&head) {
+            line.paced(&kind);
+        }
         let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
         let request = Request::from_parts(head, body);
         let broken = async move {

@@ -35,7 +35,7 @@ pub const STATES: [State; 6] = [
 ];
 
 /// All kinds of faults, as scripts name them.
-pub const FAULTS: [&str; 43] = [
+pub const FAULTS: [&str; 45] = [
     "crash",
     "stop",
     "pause",
@@ -48,6 +48,8 @@ pub const FAULTS: [&str; 43] = [
     "sendLeaseLate",
     "refuseLease",
     "crashAtLease",
+    "deleteLease",
+    "labelLease",
     "cut",
     "cutAfter",
     "refuse",

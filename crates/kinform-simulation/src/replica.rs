@@ -23,7 +23,7 @@ use crate::generate::NAMESPACES;
 use crate::history::{MAPS, SECRETS};
 use crate::listener::Manner;
 use crate::network::Wire;
-use crate::settings::{self, Fence, Lease, Settings};
+use crate::settings::{self, Fence, Lease, Settings, is_poison};
 use crate::shared::{Life, Shared};
 use crate::work::{self, Due, Workers};
 
@@ -193,15 +193,22 @@ fn own_caches(
             &named,
         ),
     ];
-    let first = &mut caches[0];
-    let index = first.informer.add_index(Index::label("tier"));
-    first.index = Some(index.map_err(|error| error.to_string())?);
+    // The second has no versions in its metadata, the third has namespaces that come and go.
+    for at in [0, 2] {
+        let index = caches[at].informer.add_index(Index::label("tier"));
+        caches[at].index = Some(index.map_err(|error| error.to_string())?);
+    }
     caches[0].is_in_order = !own.coalesces && own.audit == 0;
     Ok(caches)
 }
 
-/// The transform of an informer: removes the data, and the version in the metadata.
+/// The transform of an informer: removes the data, and the version in the metadata. It panics at
+/// some objects: they are quarantined until they change.
 fn bare(mut map: ConfigMap) -> ConfigMap {
+    let number = map.data.as_ref().and_then(|data| data.get("number"));
+    if is_poison(number.map(String::as_str)) {
+        std::panic::resume_unwind(Box::new("a transform that panics"));
+    }
     map.data = None;
     map.metadata.resource_version = None;
     map

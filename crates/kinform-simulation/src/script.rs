@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::settings::Settings;
 
 /// The version of the format.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The script of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,6 +60,8 @@ pub enum Act {
     Network(usize, Net, u64),
     /// A server, or the storage, misbehaves.
     Server(usize, Trouble),
+    /// Somebody else writes the lease.
+    Lease(Hand),
     /// A handler comes or goes.
     Handler(usize, Handling),
     /// A namespace is watched or left by an informer of named ones.
@@ -96,6 +98,10 @@ pub enum Verb {
     Delete,
     /// Deletes it, and creates another one of its name.
     Recreate,
+    /// Changes its copy, which is the controller's.
+    Spoil,
+    /// Deletes its copy.
+    DeleteCopy,
 }
 
 /// The write at which a trap springs.
@@ -122,6 +128,16 @@ pub enum Trap {
     SendLate(u64),
     /// It is refused with this status.
     Refuse(u16),
+}
+
+/// A write of somebody else to the lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Hand {
+    /// It is deleted.
+    Delete,
+    /// It gets a label.
+    Label,
 }
 
 /// The misbehaviour of a network.
@@ -294,7 +310,7 @@ impl Script {
             | Act::Handler(process, _)
             | Act::Namespace(process, ..)
             | Act::Relist(process) => Some(*process),
-            Act::Write(_) | Act::Server(..) => None,
+            Act::Write(_) | Act::Lease(_) | Act::Server(..) => None,
         };
         let unknown = |step: &&Step| process(&step.act).is_some_and(|one| one >= replicas);
         match self.steps.iter().find(unknown) {

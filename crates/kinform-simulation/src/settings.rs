@@ -11,6 +11,11 @@ pub(crate) const FINALIZER: &str = "simulated.kinform.dev/cleanup";
 /// The annotation of a copy with the number of its config map.
 pub(crate) const COPIED: &str = "copied";
 
+/// Returns whether the transform of an informer panics at an object with this number.
+pub(crate) fn is_poison(number: Option<&str>) -> bool {
+    number.is_some_and(|number| number.ends_with('7'))
+}
+
 /// The settings of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -16,13 +16,16 @@ use crate::network::status;
 use crate::reach::State;
 use crate::replica::Replica;
 use crate::run::{Due, Run};
-use crate::script::{Act, Asks, Follow, Handling, Net, On, Trap, Trouble};
+use crate::script::{Act, Asks, Follow, Hand, Handling, Net, On, Trap, Trouble};
 use crate::shared::lock;
 
 /// The time after which a process that was killed or stopped starts again.
 const AGAIN: Duration = Duration::from_secs(3);
 /// The time between two tries to start a process while its server is down.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// BOUND: the time that the removal of a handler takes.
+const REMOVAL: Duration = Duration::from_secs(30);
 
 fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -61,6 +64,7 @@ impl Run<'_> {
                 }
             }
             Act::Server(number, what) => self.server(number, what).await,
+            Act::Lease(hand) => self.cluster.write_lease(hand).await,
             Act::Handler(number, what) => self.handler(number, what).await,
             Act::Namespace(number, namespace, follow) => self.namespace(number, namespace, follow),
             Act::Relist(number) => {
@@ -317,13 +321,16 @@ impl Run<'_> {
                     return;
                 }
                 let mut gone = cache.listeners.remove(1);
-                if let Some(registration) = gone.registration.take() {
-                    // A frozen process would hold the whole run up.
-                    let removed =
-                        tokio::time::timeout(Duration::from_secs(30), registration.remove());
-                    if removed.await.is_ok() {
-                        gone.checker.stop();
-                    }
+                let Some(registration) = gone.registration.take() else {
+                    return;
+                };
+                // A frozen process would hold the whole run up.
+                let removed = tokio::time::timeout(REMOVAL, registration.remove());
+                if removed.await.is_ok() {
+                    gone.checker.stop();
+                } else if !wire.is_frozen() {
+                    let what = format!("{} is not removed after {REMOVAL:?}", gone.name);
+                    self.shared.find(Invariant::I10, what);
                 }
             }
         }
@@ -402,6 +409,8 @@ fn name(act: &Act) -> Option<&'static str> {
             (On::Lease, Trap::SendLate(_)) => "sendLeaseLate",
             (On::Lease, Trap::Refuse(_)) => "refuseLease",
         },
+        Act::Lease(Hand::Delete) => "deleteLease",
+        Act::Lease(Hand::Label) => "labelLease",
         Act::Network(_, net, _) => match net {
             Net::Cut => "cut",
             Net::CutAfter(_) => "cutAfter",

@@ -23,6 +23,7 @@ use serde_json::json;
 use crate::finding::Invariant;
 use crate::history::SECRETS;
 use crate::network::Wire;
+use crate::pace::Pace;
 use crate::settings::{COPIED, FINALIZER, Style};
 use crate::shared::{Life, Shared, lock};
 
@@ -32,6 +33,8 @@ const OF: &str = "of";
 const LIMIT: Duration = Duration::from_secs(20);
 /// The delay after which some keys ask to be reconciled again.
 pub(crate) const AGAIN: Duration = Duration::from_secs(45);
+/// BOUND: reconciles of one key in a minute that no event caused: failures with backoff.
+const MOST: usize = 40;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -46,6 +49,7 @@ pub(crate) struct Work {
     written: Mutex<BTreeMap<ObjectKey, (String, u64)>>,
     /// The times at which keys asked to be reconciled again, at the latest.
     due: Arc<Mutex<BTreeMap<ObjectKey, tokio::time::Instant>>>,
+    pace: Mutex<Pace>,
 }
 
 /// The keys that asked to be reconciled again, and when.
@@ -74,6 +78,7 @@ pub(crate) fn controller(
         secrets: secrets.clone(),
         written: Mutex::default(),
         due: Arc::clone(&due),
+        pace: Mutex::default(),
     });
     let mut controller = Controller::of(maps)
         .owns(secrets)
@@ -128,6 +133,7 @@ impl Work {
         let key = cx.key().clone();
         shared.note(format_args!("{} reconciles {key}", self.life.0));
         self.not_early(&cx);
+        self.paced(&key, &cx);
         let _at_work = AtWork::begin(self, &key);
         self.look(&key, &cx);
         shared.hop().await;
@@ -156,17 +162,25 @@ impl Work {
         Ok(Action::await_change())
     }
 
+    /// A key that comes back again and again without an event is a finding. Events are not counted:
+    /// a parent that is seen late may be given children that are collected at once.
+    fn paced(&self, key: &ObjectKey, cx: &Ctx<()>) {
+        if !is_woken(cx) {
+            return;
+        }
+        if let Some(count) = lock(&self.pace).count(&key.to_string(), MOST) {
+            let what = format!("{key} is reconciled {count} times in a minute without an event");
+            self.shared.find(Invariant::I26, what);
+        }
+    }
+
     /// A key that only waits for its time is not reconciled before it.
     fn not_early(&self, cx: &Ctx<()>) {
         let Some(at) = lock(&self.due).remove(cx.key()) else {
             return;
         };
         let rest = at.saturating_duration_since(tokio::time::Instant::now());
-        let is_woken = cx
-            .causes()
-            .iter()
-            .all(|cause| cause.event() == CauseEvent::Woken);
-        if is_woken && !rest.is_zero() {
+        if is_woken(cx) && !rest.is_zero() {
             let what = format!("{} was woken {rest:?} before its time", cx.key());
             self.shared.find(Invariant::I19, what);
         }
@@ -288,6 +302,13 @@ impl Work {
         lock(&self.shared.cleaned).insert(uid);
         Ok(())
     }
+}
+
+/// Returns whether no event is among the causes of a reconcile: it is a retry, or its time has come.
+fn is_woken(cx: &Ctx<()>) -> bool {
+    let causes = cx.causes();
+    let mut events = causes.iter().map(|cause| cause.event());
+    events.all(|event| event == CauseEvent::Woken)
 }
 
 fn number(map: &ConfigMap) -> String {
