@@ -34,7 +34,7 @@ impl Asked {
 }
 
 /// The kind of a list or a watch: its path and selector. `None` for a page after the first, and for
-/// other requests.
+/// other requests, such as a read of one object.
 pub(crate) fn kind(head: &Parts) -> Option<String> {
     let asked = Asked::of(head);
     let query = head.uri.query().unwrap_or_default();
@@ -42,10 +42,50 @@ pub(crate) fn kind(head: &Parts) -> Option<String> {
         let mut words = query.split('&').filter_map(|one| one.split_once('='));
         words.find_map(|(word, value)| (word == name).then_some(value))
     };
-    if asked.is_write || asked.is_lease || asked.is_event || value("continue").is_some() {
+    let is_of_one = names_one(head.uri.path());
+    if asked.is_write
+        || asked.is_lease
+        || asked.is_event
+        || is_of_one
+        || value("continue").is_some()
+    {
         return None;
     }
     let verb = if asked.is_watch { "watch" } else { "list" };
     let selector = value("labelSelector").unwrap_or_default();
     Some(format!("{verb} {} {selector}", head.uri.path()))
+}
+
+/// Returns whether a path names one object, not a collection.
+fn names_one(path: &str) -> bool {
+    let mut words = path.split('/').filter(|word| !word.is_empty());
+    // The version is behind the group, where there is one.
+    let before = if words.next() == Some("apis") { 2 } else { 1 };
+    let rest: Vec<_> = words.skip(before).collect();
+    match rest[..] {
+        ["namespaces", _, _, ref one @ ..] => !one.is_empty(),
+        [_, ref one @ ..] => !one.is_empty(),
+        [] => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn collections_and_objects_are_told_apart() {
+        for (path, expected) in [
+            ("/api/v1/secrets", false),
+            ("/api/v1/namespaces/a/secrets", false),
+            ("/api/v1/namespaces/a/secrets/b", true),
+            ("/api/v1/namespaces", false),
+            ("/api/v1/namespaces/a", true),
+            ("/apis/example.com/v1/shops", false),
+            ("/apis/example.com/v1/namespaces/a/shops/b", true),
+            ("/apis/apps/v1", false),
+        ] {
+            assert_eq!(names_one(path), expected, "{path}");
+        }
+    }
 }
