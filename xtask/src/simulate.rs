@@ -7,7 +7,7 @@
 //!
 //! The program reads its arguments itself: 2 for those that make no sense, 1 for a promise that broke.
 //! It is built with tokio's choices seeded, which is a flag of the compiler, and so in a folder of its
-//! own of the target directory. Builds with known bugs have another one.
+//! own of the target directory. A build with known bugs shares the dependencies there.
 //!
 //! Upstream has no counterpart.
 
@@ -39,26 +39,23 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<ExitCode, String
     if let Some(names) = &arguments.mutants {
         return with_bugs(root, names, &arguments.rest);
     }
-    let status = cargo(root, "simulate", "run")
-        .arg("--")
-        .args(&arguments.rest)
-        .status();
+    let status = cargo(root, "run").arg("--").args(&arguments.rest).status();
     let status = status.map_err(|error| format!("cargo could not be started: {error}"))?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     Ok(ExitCode::from(code.unwrap_or(1)))
 }
 
-fn target(root: &Path, folder: &str) -> PathBuf {
+fn target(root: &Path) -> PathBuf {
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
-    root.join(target).join(folder)
+    root.join(target).join("simulate")
 }
 
-fn cargo(root: &Path, folder: &str, task: &str) -> Command {
+fn cargo(root: &Path, task: &str) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command
-        .env("CARGO_TARGET_DIR", target(root, folder))
+        .env("CARGO_TARGET_DIR", target(root))
         .env("RUSTFLAGS", "--cfg tokio_unstable")
         .args([
             task,
@@ -76,15 +73,13 @@ fn cargo(root: &Path, folder: &str, task: &str) -> Command {
 /// Plays seeds with each of these bugs; a line for each.
 fn with_bugs(root: &Path, names: &[String], rest: &[String]) -> Result<ExitCode, String> {
     let bugs = mutants::simulated(names)?;
-    let mut build = cargo(root, "simulate-mutants", "build");
-    // Bugs are put back in builds with debug assertions only.
-    build.env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true");
+    let mut build = cargo(root, "build");
     let status = mutants::wrap(&mut build, &mutants::wrapper()?).status();
     let status = status.map_err(|error| format!("cargo could not be started: {error}"))?;
     if !status.success() {
         return Err("the simulation does not build".to_owned());
     }
-    let program = target(root, "simulate-mutants").join("release/kinform-simulation");
+    let program = copied(&target(root).join("release"))?;
     let mut found = 0;
     for (name, mistake) in &bugs {
         let output = Command::new(&program)
@@ -110,6 +105,14 @@ fn with_bugs(root: &Path, names: &[String], rest: &[String]) -> Result<ExitCode,
     }
     say(&format!("simulate: {found} of {} bugs found", bugs.len()));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The program with the seams, under a name of its own: the one without may be built meanwhile.
+fn copied(folder: &Path) -> Result<PathBuf, String> {
+    let program = folder.join("kinform-simulation-mutants");
+    let copied = std::fs::copy(folder.join("kinform-simulation"), &program);
+    copied.map_err(|error| format!("{}: {error}", program.display()))?;
+    Ok(program)
 }
 
 #[expect(clippy::print_stdout, reason = "a line when it is known")]

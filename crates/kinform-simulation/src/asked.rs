@@ -33,8 +33,9 @@ impl Asked {
     }
 }
 
-/// The kind of a list or a watch: its path and selector. `None` for a page after the first, and for
-/// other requests, such as a read of one object.
+/// The kind of a list or a watch: its path and selector. `None` for a page after the first, for a
+/// question about the server's version (one item, or a watch of three seconds: their number is that
+/// of reconciles which need a fresh view), and for other requests, such as a read of one object.
 pub(crate) fn kind(head: &Parts) -> Option<String> {
     let asked = Asked::of(head);
     let query = head.uri.query().unwrap_or_default();
@@ -43,10 +44,15 @@ pub(crate) fn kind(head: &Parts) -> Option<String> {
         words.find_map(|(word, value)| (word == name).then_some(value))
     };
     let is_of_one = names_one(head.uri.path());
+    let is_question = match asked.is_watch {
+        true => value("timeoutSeconds") == Some("3"),
+        false => value("limit") == Some("1") && value("resourceVersion").is_none(),
+    };
     if asked.is_write
         || asked.is_lease
         || asked.is_event
         || is_of_one
+        || is_question
         || value("continue").is_some()
     {
         return None;

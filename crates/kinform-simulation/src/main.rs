@@ -70,12 +70,15 @@ fn main() -> ExitCode {
     }
 }
 
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 fn many(
     (first, seeds): (u64, u64),
     threads: Option<usize>,
     is_brief: bool,
 ) -> Result<String, String> {
-    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
     let threads = threads.unwrap_or_else(processors);
     let summary = campaign::run(first, seeds, threads);
     if let Some(seed) = summary.hanging {
@@ -113,7 +116,7 @@ fn in_brief(failing: Failing) -> String {
         return format!("found at seed {seed} by I28: two runs of its script differ");
     }
     let begun = Instant::now();
-    let short = shrink(failing, SHRINK);
+    let short = shrink(failing, SHRINK, processors());
     let took = begun.elapsed().as_secs_f64();
     let again = Script::parse(&short.script.text()).map(|script| play(&script, Keep::Hash).finding);
     let is_repeated = again == Ok(Some(short.finding));
@@ -203,7 +206,7 @@ fn told(failing: Failing) -> String {
     if failing.finding.invariant == Invariant::I28 {
         return format!("{}\n{}", failing.finding, parting(&failing.script));
     }
-    let short = shrink(failing, SHRINK);
+    let short = shrink(failing, SHRINK, processors());
     let outcome = play(&short.script, Keep::Lines);
     let steps: Vec<String> = short.script.steps.iter().map(ToString::to_string).collect();
     let file = format!("simulate-{seed}.json");

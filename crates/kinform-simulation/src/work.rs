@@ -33,8 +33,9 @@ const OF: &str = "of";
 const LIMIT: Duration = Duration::from_secs(20);
 /// The delay after which some keys ask to be reconciled again.
 pub(crate) const AGAIN: Duration = Duration::from_secs(45);
-/// BOUND: reconciles of one key in a minute that no event caused: failures with backoff.
-const MOST: usize = 40;
+/// BOUND: reconciles of one key in a minute that no event caused: failures with backoff, or one a
+/// second while a fresh view is required and there is none.
+const MOST: usize = 75;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -256,18 +257,21 @@ impl Work {
         Ok(Some(written.into_inner()))
     }
 
-    /// Creates a child under a name of the server's choice, unless the cache has one. A cache that
-    /// may lack its own writes is no reason to create.
+    /// Creates a child under a name of the server's choice, unless there is one. That the cache has
+    /// none proves nothing: it may lack own writes, and those of a leader that was killed, for which
+    /// its successor waits two seconds and no longer (its watch may be dead). What must be there
+    /// once is created on a view that is shown to be fresh.
     async fn generate(&self, map: &ConfigMap, cx: &Ctx<()>) -> Result<Option<Secret>, Failure> {
-        let uid = map.metadata.uid.clone().unwrap_or_default();
         let namespace = map.metadata.namespace.clone().unwrap_or_default();
-        let children = self.secrets.store().in_namespace(&namespace);
-        let child = children.typed().find(|secret| {
-            let owners = secret.metadata.owner_references.iter().flatten();
-            owners.into_iter().any(|owner| owner.uid == uid)
-        });
+        let mut child = self.child(map);
+        if child.is_none() && cx.is_stale() {
+            return Err("the cache lacks what was written before".into());
+        }
+        if child.is_none() {
+            cx.require_fresh(Duration::ZERO).await?;
+            child = self.child(map);
+        }
         match child {
-            None if cx.is_stale() => Err("the cache lacks what was written before".into()),
             None => {
                 let mut made = self.copy(map);
                 made.metadata.name = None;
@@ -289,6 +293,17 @@ impl Work {
                 Ok(Some(cx.patch(&*child, patch).await?))
             }
         }
+    }
+
+    /// The child that the cache has.
+    fn child(&self, map: &ConfigMap) -> Option<Arc<Secret>> {
+        let uid = map.metadata.uid.clone().unwrap_or_default();
+        let namespace = map.metadata.namespace.clone().unwrap_or_default();
+        let children = self.secrets.store().in_namespace(&namespace);
+        children.typed().find(|secret| {
+            let owners = secret.metadata.owner_references.iter().flatten();
+            owners.into_iter().any(|owner| owner.uid == uid)
+        })
     }
 
     async fn clean(&self, map: &ConfigMap) -> Result<(), Failure> {

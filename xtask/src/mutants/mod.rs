@@ -99,7 +99,8 @@ pub(crate) fn wrapped_compiler() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     let status = Command::new(arguments.next()?)
         .args(arguments)
-        .args(["--cfg", "kinform_mutants"])
+        // Seams exist with debug assertions only: a release of our crates has them here, too.
+        .args(["--cfg", "kinform_mutants", "-C", "debug-assertions=on"])
         .status();
     let code = status.ok().and_then(|status| status.code());
     let code = code.and_then(|code| u8::try_from(code).ok());
