@@ -605,6 +605,12 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         packages: SHELL,
     },
     Mutant {
+        name: "K24",
+        seen: "the simulation: a storage that was restored",
+        mistake: "an event is compared with a version of a history that is over",
+        packages: CORE,
+    },
+    Mutant {
         name: "L1",
         seen: "client-go: renew deadline",
         mistake: "a term is counted from the answer of its write, not from the send time",
@@ -812,6 +818,12 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         name: "R8",
         seen: "the simulation: a copy made twice behind a connection that was dead",
         mistake: "only the first run after the wait for own writes is told that it may lack them",
+        packages: SHELL,
+    },
+    Mutant {
+        name: "R9",
+        seen: "the simulation: a copy that came and went while no watch was open",
+        mistake: "an object that no cache has had, and that is gone, is not asked for again",
         packages: SHELL,
     },
     Mutant {

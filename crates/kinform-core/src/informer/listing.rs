@@ -14,7 +14,7 @@
 
 use std::collections::BTreeMap;
 
-use kinform_api::{ObjectKey, mutant};
+use kinform_api::{KeyRef, ObjectKey, mutant};
 
 use super::news::Pending;
 use super::report::{ApplyCounts, ApplyEvent, Listed};
@@ -94,8 +94,11 @@ impl Listing {
                     return;
                 }
             } else if marked.was_seen && is_older(&object, stored) {
-                counts.stale += 1;
-                return;
+                // What is apart is of an earlier list, perhaps of a server that went back since.
+                if !is_apart(&self.edit, object.key_ref()) || mutant!("K24") {
+                    counts.stale += 1;
+                    return;
+                }
             }
             if is_unchanged {
                 self.listed.unchanged += 1;
@@ -186,6 +189,13 @@ pub(super) fn remember(edit: &mut Edit, key: ObjectKey, quarantine: Quarantine) 
     if known.len() < MAX_QUARANTINED || known.contains_key(&key) {
         edit.quarantined_mut().insert(key, quarantine);
     }
+}
+
+/// Returns whether what the server has under a key could not be read.
+pub(super) fn is_apart(edit: &Edit, key: KeyRef<'_>) -> bool {
+    let quarantined = edit.quarantined();
+    let is_unread = |apart: &Quarantine| apart.origin != QuarantineOrigin::Duplicate;
+    !quarantined.is_empty() && quarantined.get(&key.to_key()).is_some_and(is_unread)
 }
 
 /// Takes an object that is there in a new state, or gone, out of the quarantine.

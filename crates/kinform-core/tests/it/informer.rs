@@ -302,6 +302,51 @@ fn a_server_that_went_back_is_believed_and_reported() {
     assert_eq!(writer.reader().root().version().to_string(), "45");
 }
 
+/// What a server has under the key of `object` since it went back, and cannot be read.
+fn apart(object: &Object) -> Delta {
+    Delta::Quarantined(Quarantine {
+        key: Some(object.key()),
+        version: Some(object.resource_version().to_owned()),
+        path: String::new(),
+        reason: "cut".into(),
+        origin: QuarantineOrigin::List,
+    })
+}
+
+#[test]
+fn k24_an_object_that_could_not_be_read_when_a_server_went_back_takes_its_next_change() {
+    let end = |version: &str| Delta::ListEnd {
+        version: version.into(),
+    };
+    let change = || Delta::Updated(named(1, 1, 42));
+    let gone = || Delta::Deleted(named(1, 1, 42));
+    // The change comes after the list that went back, or in it.
+    for (in_list, ended, after, expected) in [
+        (None, "41", Some(change()), "add pod1 u1@42"),
+        (None, "41", Some(gone()), "gone pod1 u0@50"),
+        (Some(change()), "42", None, "add pod1 u1@42"),
+        (Some(gone()), "42", None, "gone pod1 u0@50"),
+    ] {
+        let mut writer = writer(RingLimits::default());
+        let mut delivery = writer.reader().deliver();
+        writer.apply(list([named(1, 0, 50)], "60"));
+        lines(&mut delivery);
+        let first = [Delta::ListBegin, apart(&named(1, 1, 40))];
+        writer.apply(first.into_iter().chain(in_list).chain([end(ended)]));
+        writer.apply(after);
+        let heard = lines(&mut delivery);
+        assert_eq!(
+            heard.last().map(String::as_str),
+            Some(expected),
+            "{heard:?}"
+        );
+        assert_eq!(writer.counts().stale, 0);
+        // What is said again is not believed again.
+        let again = writer.apply([Delta::Updated(named(1, 1, 41))]);
+        assert_eq!(again.is_news, expected.starts_with("gone"), "{expected}");
+    }
+}
+
 #[test]
 fn an_index_built_beside_the_writer_is_caught_up_also_in_a_list_that_runs() {
     let mut writer = writer(RingLimits::default());

@@ -36,7 +36,7 @@ use super::stop::{Signals, Stop};
 use super::view::View;
 use super::worker::{Call, Work};
 use super::writes::Writes;
-use super::writes::park::{Parked, park};
+use super::writes::park::{Parked, look_again, park};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind};
 use crate::events::EventRecorder;
@@ -188,6 +188,7 @@ impl<C: Send + Sync + 'static> Runner<C> {
         let parked = Arc::new(parked);
         let about = (Arc::clone(&self.writes), self.site.client.clone());
         parking.spawn(park(Arc::clone(&parked), keys, about, self.queue.clone()));
+        parking.spawn(look_again(Arc::clone(&self.writes), self.queue.clone()));
         let work = Arc::new(Work {
             resource: self.resource.clone(),
             queue: self.queue.clone(),

@@ -199,7 +199,13 @@ impl<C> Ctx<C> {
             change(object);
             set_controller(object, &owner).map(drop)
         };
-        create_or_update_at(&place, &client, &self.site.manager, object, change).await
+        let manager = &self.site.manager;
+        let written = create_or_update_at(&place, &client, manager, object, change).await?;
+        if let Written::Unchanged(object) = &written {
+            let (resource, _) = place.object();
+            self.writer.found(&self.key, resource, object.meta());
+        }
+        Ok(written)
     }
 
     /// Changes an object with this JSON merge patch, if it still has its uid.

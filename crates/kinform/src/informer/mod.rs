@@ -23,6 +23,7 @@
 //! | `subscription` | the positions of one listener in all of them |
 //! | `squeeze` | its load in the factory's memory budget, and what it is asked to give up |
 //! | `own_writes` | waiting for a version, or for the caller's own writes |
+//! | `unheard` | objects that no cache has had, and that may be gone |
 //! | `status` | the one state that users see |
 //!
 //! An informer of several namespaces has a core for each: each has its own watch, version and
@@ -50,6 +51,7 @@ mod squeeze;
 mod status;
 mod stream_support;
 mod subscription;
+mod unheard;
 pub mod until;
 
 use std::fmt;
@@ -96,6 +98,7 @@ pub(crate) use self::registration::ListenerState;
 pub use self::registration::{HandlerStats, Registration};
 use self::stream_support::StreamSupport;
 pub(crate) use self::subscription::{Piece, Subscription};
+pub(crate) use self::unheard::Unheard;
 pub use self::until::Until;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind};

@@ -234,3 +234,66 @@ async fn r8_each_run_is_told_that_its_view_is_old_until_it_is_not() {
         "{runs:?}"
     );
 }
+
+/// The origin of a child that no watch shows.
+#[derive(Clone, Copy)]
+enum Made {
+    ByTheRun,
+    /// Before the run, which finds it as it should be.
+    Before,
+}
+
+/// A child is there while no watch shows anything, and is deleted before the next list: no event
+/// tells of it. Returns whether there is one in the end.
+async fn is_made_good(made: Made) -> bool {
+    let api = TestServer::start().in_process().await.unwrap();
+    let map = api.create(&parent("p")).await.unwrap();
+    let mut child = child("p");
+    child.metadata.generate_name = None;
+    child.metadata.name = Some("only".to_owned());
+    child.metadata.namespace = Some("default".to_owned());
+    let owner = kinform::owner::Owner::of(&map).unwrap();
+    kinform::owner::set_controller(&mut child, &owner).unwrap();
+    let factory = InformerFactory::new(api.client());
+    let (maps, secrets) = (
+        factory.informer::<ConfigMap>(),
+        factory.informer::<Secret>(),
+    );
+    factory.start().unwrap();
+    let controller = Controller::of(&maps).owns(&secrets);
+    let queue = controller.queue();
+    let wanted = Arc::new((child.clone(), std::sync::atomic::AtomicBool::new(false)));
+    let told = Arc::clone(&wanted);
+    let running = tokio::spawn(controller.run(move |_: Arc<ConfigMap>, cx: Ctx<()>| {
+        let told = Arc::clone(&told);
+        async move {
+            if told.1.load(Ordering::Relaxed) {
+                cx.create_or_update(told.0.clone(), |_| {}).await?;
+            }
+            Ok::<_, Error>(Action::await_change())
+        }
+    }));
+    let second = Duration::from_secs(1);
+    tokio::time::sleep(second).await;
+    api.stall_watches();
+    if let Made::Before = made {
+        api.create(&child).await.unwrap();
+    }
+    wanted.1.store(true, Ordering::Relaxed);
+    queue.add("default/p".parse().unwrap());
+    tokio::time::sleep(second).await;
+    api.delete::<Secret>("default/only").await.unwrap();
+    api.expire_history();
+    api.resume_watches();
+    api.cut_watches();
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    running.abort();
+    factory.shutdown().await;
+    api.get::<Secret>("default/only").await.unwrap().is_some()
+}
+
+#[tokio::test(start_paused = true)]
+async fn r9_an_object_that_came_and_went_between_two_watches_is_made_again() {
+    assert!(is_made_good(Made::ByTheRun).await, "its own");
+    assert!(is_made_good(Made::Before).await, "one that it found");
+}

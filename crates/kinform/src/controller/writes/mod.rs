@@ -27,6 +27,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use kinform_api::selector::LabelSelector;
 use kinform_api::{GroupVersionResource, KeyRef, ObjectKey, ResourceVersion, mutant};
 use kube_client::Client;
+use kube_core::ObjectMeta;
 
 use self::own::Own;
 use self::target::Target;
@@ -37,7 +38,7 @@ use super::loops::Detector;
 use super::signs::{Effects, Streaks};
 use super::stats::Counters;
 use super::view::View;
-use crate::informer::{Core, OwnWrites as SeenWrites};
+use crate::informer::{Core, OwnWrites as SeenWrites, Unheard};
 use crate::sync::lock;
 
 /// BOUND: collections of one key whose version is asked for. A key with more runs on a view that may
@@ -63,6 +64,8 @@ pub(super) struct Writes {
     /// The keys whose runs show signs of trouble.
     pub(super) streaks: Streaks,
     seen: SeenWrites,
+    /// Objects that no cache has had.
+    pub(super) unheard: Unheard,
     /// Writes without an answer: the server may have stored them.
     // BOUND: of keys not handed out since their reply was lost, `MAX_QUESTIONS` each.
     unanswered: Mutex<HashMap<ObjectKey, Vec<Target>>>,
@@ -146,6 +149,16 @@ impl Writer {
         &self.effects
     }
 
+    /// Notes that the run found an object as it should be.
+    pub(super) fn found(
+        &self,
+        key: &ObjectKey,
+        resource: &GroupVersionResource,
+        meta: &ObjectMeta,
+    ) {
+        self.writes.found(key, resource, meta);
+    }
+
     /// A client above `below` that notes the writes of `key`, and refuses deletes that need a
     /// fresher view.
     pub(super) fn client(&self, key: &ObjectKey, below: &Client, view: &Arc<View>) -> Client {
@@ -191,6 +204,7 @@ impl Writes {
             loops: Detector::default(),
             streaks: Streaks::default(),
             seen: SeenWrites::new(),
+            unheard: Unheard::default(),
             unanswered: Mutex::default(),
             stale: Mutex::default(),
             unasked: Mutex::default(),
@@ -271,6 +285,7 @@ impl Writes {
         lock(&self.stale).clear();
         lock(&self.unasked).clear();
         self.streaks.clear();
+        self.unheard.clear();
         *lock(&self.last) = LastWrites::default();
     }
 
@@ -309,6 +324,7 @@ impl Writes {
                         && (cache.may_show(labels) || core.root().get(written).is_some())
                     {
                         self.wrote(cache, Some(version));
+                        self.unheard.add(key, &core, written, version);
                         if self.using == OwnWrites::Awaited {
                             self.seen.stored(key, &core, written, version);
                         }
@@ -339,6 +355,30 @@ impl Writes {
         }
         if effect == Effect::Unknown && is_ours && self.using == OwnWrites::Awaited {
             self.ask_later(key, target.of_collection());
+        }
+    }
+
+    /// Notes that a run of `key` found an object as it should be: it need not write it.
+    pub(super) fn found(
+        &self,
+        key: &ObjectKey,
+        resource: &GroupVersionResource,
+        meta: &ObjectMeta,
+    ) {
+        let (Some(name), Some(version)) = (&meta.name, &meta.resource_version) else {
+            return;
+        };
+        let namespace = meta.namespace.as_deref().unwrap_or_default();
+        let found = KeyRef { namespace, name };
+        let shows = |cache: &&Cache| {
+            let label = |key: &str| meta.labels.as_ref()?.get(key);
+            let selector = cache.selector.as_ref();
+            cache.is_of(&resource.group, &resource.resource)
+                && selector.is_none_or(|selector| selector.matches(label))
+        };
+        let cores = self.caches.iter().filter(shows);
+        for core in cores.filter_map(|cache| (cache.holder)(found)) {
+            self.unheard.add(key, &core, found, version);
         }
     }
 

@@ -4,7 +4,7 @@
 //! key ──▶ Parked ──▶ park: questions asked, caches awaited (30 s at most) ──▶ queue
 //! ```
 //!
-//! One task for all parked keys of a run; it ends with the run.
+//! One task for all parked keys of a run, and one for objects that no cache has had; they end with it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -77,6 +77,18 @@ pub(in crate::controller) async fn park(
                 None => return,
             },
         }
+    }
+}
+
+/// Queues keys again whose objects no cache has had, and that are gone. Runs until it is dropped.
+pub(in crate::controller) async fn look_again(writes: Arc<Writes>, queue: WorkQueue<ObjectKey>) {
+    loop {
+        let keys = writes.unheard.gone().await.into_iter();
+        let because = |key: ObjectKey| {
+            tracing::debug!(%key, "an object of this key came and went, and no event told it");
+            (key, Cause::of(Event::Unparked))
+        };
+        queue.add_caused(keys.map(because).collect(), Priority::Normal);
     }
 }
 
