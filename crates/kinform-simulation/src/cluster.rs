@@ -224,6 +224,8 @@ impl Cluster {
                 self.request(Method::PATCH, &one, MERGE_PATCH, &patch).await
             }
             Verb::Label => {
+                // A null takes the label away.
+                let tier = (!change.value.is_multiple_of(3)).then_some(tier);
                 let patch = json!({"metadata": {"labels": {"tier": tier}}});
                 self.request(Method::PATCH, &one, MERGE_PATCH, &patch).await
             }
