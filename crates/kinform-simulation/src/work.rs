@@ -254,7 +254,8 @@ impl Work {
             metadata.annotations.get_or_insert_default().extend(own);
         });
         let written = written.await?;
-        Ok(Some(written.into_inner()))
+        // One that was found as it should be is not awaited.
+        Ok(written.is_changed().then(|| written.into_inner()))
     }
 
     /// Creates a child under a name of the server's choice, unless there is one. That the cache has

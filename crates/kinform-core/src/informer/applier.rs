@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use kinform_api::{ResourceVersion, mutant};
 
-use super::listing::{Listing, Said, cold, heal, is_apart, is_older, remember};
+use super::listing::{Listing, Said, cold, heal, is_older, is_unread, remember};
 use super::narrow::narrow;
 use super::news::{News, Pending};
 use super::reform::Reform;
@@ -287,18 +287,17 @@ impl Applier {
 
     fn put(&mut self, object: Object, batch: &mut Batch) {
         let found = batch.edit.find(object.key_ref());
+        let slot = found.map(|(slot, _)| slot);
         if let Some((_, stored)) = found {
             if same_version(stored, &object) {
                 self.counts.duplicates += 1;
                 return;
             }
-            let is_stale = is_older(&object, stored) && batch.reached.includes(stored);
-            if !mutant!("B13") && is_stale {
+            if !mutant!("B13") && is_older(&object, stored) && !is_unread(&batch.edit, &object) {
                 self.counts.stale += 1;
                 return;
             }
         }
-        let slot = found.map(|(slot, _)| slot);
         self.counts.applied += 1;
         batch.reached.by(&object);
         batch.is_touched = true;
@@ -310,7 +309,6 @@ impl Applier {
     }
 
     fn delete(&mut self, object: Object, batch: &mut Batch) {
-        let is_listing = self.list.is_some();
         let (edit, pending) = match &mut self.list {
             Some(list) => (&mut list.edit, &mut list.pending),
             None => {
@@ -319,13 +317,12 @@ impl Applier {
                 (&mut batch.edit, &mut batch.pending)
             }
         };
-        let is_apart = is_listing && is_apart(edit, object.key_ref());
+        let is_unread = is_unread(edit, &object);
         let Some(stored) = edit.get(object.key_ref()) else {
             self.counts.unknown_deletes += 1;
             return heal(edit, &object, &mut batch.events);
         };
-        let is_of_now = !is_apart && (is_listing || batch.reached.includes(stored));
-        if !mutant!("B13") && is_of_now && is_older(&object, stored) {
+        if !mutant!("B13") && is_older(&object, stored) && !is_unread {
             self.counts.stale += 1;
             return;
         }
@@ -556,13 +553,6 @@ impl Reached {
             version: version.to_owned(),
             revision: revision(version),
         }
-    }
-
-    /// Returns whether a stored object is of the history that this version is of. A list that went back
-    /// keeps what it could not read: that may be of a later version than the list.
-    fn includes(&self, stored: &Object) -> bool {
-        let versions = (stored.revision(), self.revision);
-        mutant!("K24") || !matches!(versions, (Some(stored), Some(reached)) if stored > reached)
     }
 
     /// Moves on to the version of an event; never back, where versions are numbers.

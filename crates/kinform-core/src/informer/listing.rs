@@ -14,7 +14,7 @@
 
 use std::collections::BTreeMap;
 
-use kinform_api::{KeyRef, ObjectKey, mutant};
+use kinform_api::{ObjectKey, ResourceVersion, mutant};
 
 use super::news::Pending;
 use super::report::{ApplyCounts, ApplyEvent, Listed};
@@ -94,8 +94,7 @@ impl Listing {
                     return;
                 }
             } else if marked.was_seen && is_older(&object, stored) {
-                // What is apart is of an earlier list, perhaps of a server that went back since.
-                if !is_apart(&self.edit, object.key_ref()) || mutant!("K24") {
+                if !is_unread(&self.edit, &object) {
                     counts.stale += 1;
                     return;
                 }
@@ -191,11 +190,22 @@ pub(super) fn remember(edit: &mut Edit, key: ObjectKey, quarantine: Quarantine) 
     }
 }
 
-/// Returns whether what the server has under a key could not be read.
-pub(super) fn is_apart(edit: &Edit, key: KeyRef<'_>) -> bool {
-    let quarantined = edit.quarantined();
-    let is_unread = |apart: &Quarantine| apart.origin != QuarantineOrigin::Duplicate;
-    !quarantined.is_empty() && quarantined.get(&key.to_key()).is_some_and(is_unread)
+/// Returns whether an object is a state at or after one that could not be read. What is stored under
+/// its key is from before that: after a server went back, also of a later version.
+pub(super) fn is_unread(edit: &Edit, object: &Object) -> bool {
+    if edit.quarantined().is_empty() || mutant!("K24") {
+        return false;
+    }
+    let Some(apart) = edit.quarantined().get(&object.key()) else {
+        return false;
+    };
+    let version = apart.version.as_deref().map(ResourceVersion::from);
+    let versions = (
+        object.revision(),
+        version.and_then(|version| version.parsed()),
+    );
+    let is_before = matches!(versions, (Some(new), Some(unread)) if new < unread);
+    apart.origin != QuarantineOrigin::Duplicate && !is_before
 }
 
 /// Takes an object that is there in a new state, or gone, out of the quarantine.

@@ -302,7 +302,7 @@ fn a_server_that_went_back_is_believed_and_reported() {
     assert_eq!(writer.reader().root().version().to_string(), "45");
 }
 
-/// What a server has under the key of `object` since it went back, and cannot be read.
+/// An item that cannot be read, at the key and version of `object`.
 fn apart(object: &Object) -> Delta {
     Delta::Quarantined(Quarantine {
         key: Some(object.key()),

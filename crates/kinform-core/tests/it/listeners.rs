@@ -23,6 +23,9 @@ fn state(object: &Object) -> State {
     (object.uid().to_owned(), object.revision().unwrap())
 }
 
+/// The version of objects that cannot be read.
+const UNREADABLE: u64 = 3;
+
 /// The rules of the applier, on maps.
 #[derive(Default)]
 struct NaiveStore {
@@ -30,11 +33,18 @@ struct NaiveStore {
     list: Option<(Model, BTreeSet<ObjectKey>, usize)>,
     /// Keys of which the running list had an unreadable item, and no readable one since.
     unread: BTreeSet<ObjectKey>,
+    /// The same of the last list, and of events since.
+    apart: BTreeSet<ObjectKey>,
     version: u64,
     synced: bool,
 }
 
 impl NaiveStore {
+    /// Returns whether an older object is a state after one that could not be read.
+    fn is_unread(apart: &BTreeSet<ObjectKey>, key: &ObjectKey, version: u64) -> bool {
+        apart.contains(key) && version >= UNREADABLE
+    }
+
     fn apply(&mut self, delta: &Delta) {
         match delta {
             Delta::ListBegin => {
@@ -43,13 +53,17 @@ impl NaiveStore {
             }
             Delta::ListAbort => self.list = None,
             Delta::CaughtUp => self.synced = true,
-            Delta::Forget => self.stored.clear(),
+            Delta::Forget => {
+                self.stored.clear();
+                self.apart.clear();
+            }
             Delta::ListEnd { version } => {
                 let Some((mut stored, seen, nameless)) = self.list.take() else {
                     return;
                 };
                 stored.retain(|key, _| nameless > 0 || seen.contains(key));
                 self.stored = stored;
+                self.apart = std::mem::take(&mut self.unread);
                 self.version = version.parse().unwrap();
                 self.synced = true;
             }
@@ -65,7 +79,9 @@ impl NaiveStore {
                         (Delta::Replaced(_), Some(first)) => {
                             !(is_unread || first.0 == new.0 && first.1 < new.1)
                         }
-                        (_, Some(before)) => before.1 > new.1,
+                        (_, Some(before)) => {
+                            before.1 > new.1 && !Self::is_unread(&self.unread, &object.key(), new.1)
+                        }
                     };
                     // A change that is older than what is there says nothing of the item.
                     if !is_left_out || matches!(delta, Delta::Replaced(_)) {
@@ -75,25 +91,27 @@ impl NaiveStore {
                         stored.insert(object.key(), new);
                     }
                 } else if !matches!(delta, Delta::Replaced(_)) {
-                    if self
-                        .stored
-                        .get(&object.key())
-                        .is_some_and(|s| s.1 > new.1 || *s == new)
-                    {
+                    let is_unread = Self::is_unread(&self.apart, &object.key(), new.1);
+                    let is_past = |s: &State| s.1 > new.1 && !is_unread || *s == new;
+                    if self.stored.get(&object.key()).is_some_and(is_past) {
                         return;
                     }
+                    self.apart.remove(&object.key());
                     self.version = self.version.max(new.1);
                     self.stored.insert(object.key(), new);
                 }
             }
             Delta::Deleted(object) => {
                 let (_, version) = state(object);
-                let stored = self
-                    .list
-                    .as_mut()
-                    .map_or(&mut self.stored, |list| &mut list.0);
-                if stored.get(&object.key()).is_none_or(|s| s.1 <= version) {
+                let (stored, apart) = match &mut self.list {
+                    Some(list) => (&mut list.0, &mut self.unread),
+                    None => (&mut self.stored, &mut self.apart),
+                };
+                let is_unread = Self::is_unread(apart, &object.key(), version);
+                let is_past = |s: &State| s.1 > version && !is_unread;
+                if !stored.get(&object.key()).is_some_and(is_past) {
                     stored.remove(&object.key());
+                    apart.remove(&object.key());
                 }
                 if self.list.is_none() {
                     self.version = self.version.max(version);
@@ -106,7 +124,6 @@ impl NaiveStore {
             }
             Delta::Quarantined(quarantine) => {
                 if let Some((stored, seen, nameless)) = &mut self.list {
-                    self.unread.extend(quarantine.key.clone());
                     match &quarantine.key {
                         Some(key) if stored.contains_key(key) => _ = seen.insert(key.clone()),
                         Some(_) => {}
@@ -115,12 +132,17 @@ impl NaiveStore {
                 } else if let Some(version) = &quarantine.version {
                     self.version = self.version.max(version.parse().unwrap());
                 }
-                if quarantine.origin == QuarantineOrigin::Deletion {
-                    let stored = self
-                        .list
-                        .as_mut()
-                        .map_or(&mut self.stored, |list| &mut list.0);
-                    quarantine.key.as_ref().map(|key| stored.remove(key));
+                let (stored, apart) = match &mut self.list {
+                    Some(list) => (&mut list.0, &mut self.unread),
+                    None => (&mut self.stored, &mut self.apart),
+                };
+                if let Some(key) = &quarantine.key {
+                    if quarantine.origin == QuarantineOrigin::Deletion {
+                        stored.remove(key);
+                        apart.remove(key);
+                    } else {
+                        apart.insert(key.clone());
+                    }
                 }
             }
             Delta::Sync { .. } | Delta::WentBack | Delta::Scope(_) => {}
@@ -290,7 +312,7 @@ fn delta(said: Said) -> Delta {
         },
         Said::Unreadable(key, origin) => Delta::Quarantined(Quarantine {
             key: key.map(|(ns, n)| ObjectKey::new(Some(&format!("ns{ns}")), &format!("pod{n}"))),
-            version: Some("3".into()),
+            version: Some(UNREADABLE.to_string()),
             path: String::new(),
             reason: "not an object".into(),
             origin,

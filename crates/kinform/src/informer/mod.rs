@@ -572,8 +572,7 @@ impl Core {
 
     pub(crate) fn listeners(&self) -> Listeners {
         let mut found = Listeners::default();
-        let listeners = lock(&self.listeners);
-        for listener in listeners.iter().filter_map(Weak::upgrade) {
+        for listener in self.each_listener() {
             found.count += 1;
             found.most_lag = found.most_lag.max(listener.lag());
             found.times_behind += listener.times_behind();
