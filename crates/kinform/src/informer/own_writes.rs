@@ -139,7 +139,7 @@ pub(crate) async fn moved_from(cores: &Cores, roots: &[Root]) -> Result<(), Erro
     }
 }
 
-pub(super) async fn any(all: &mut [watch::Receiver<Progress>]) {
+async fn any(all: &mut [watch::Receiver<Progress>]) {
     if all.is_empty() {
         return std::future::pending().await;
     }

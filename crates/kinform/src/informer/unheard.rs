@@ -1,7 +1,7 @@
 //! Objects that a run wrote or found on the server, and that no cache has had.
 //!
 //! ```text
-//! reply: object at a version, not cached ──▶ Unheard ──cache passes the version──▶ cached │ its key again
+//! reply: object at a version, not cached ──▶ Unheard ──each second: passed?──▶ cached │ its key again
 //! ```
 //!
 //! After a watch that broke comes a list. An object that came and went between the two is in neither,
@@ -9,21 +9,25 @@
 //! Each version of an object is reported once: a selector may hide it from the cache for ever.
 //!
 //! Upstream counterpart: none; there a controller does not learn of such a deletion.
-//! Complexity: adding is O(log n), a publication of a cache O(objects that it passes).
+//! Complexity: adding is O(log n). A look is O(objects that caches have passed); there is none while
+//! no object waits, so keys that create nothing pay nothing.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use kinform_api::{KeyRef, ObjectKey, mutant};
 use kinform_core::store::root::Root;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
-use super::own_writes::{Write, any};
-use super::{Core, Progress};
+use super::Core;
+use super::own_writes::Write;
 use crate::sync::lock;
 
 /// BOUND: objects that caches are to pass. Of more, the keys are reconciled again at once.
 const MOST: usize = 1 << 16;
+/// The time from one look to the next: mostly a cache has the objects by then.
+const LOOK: Duration = Duration::from_secs(1);
 /// BOUND: objects that were reported.
 const REPORTED: usize = 1_024;
 
@@ -70,6 +74,7 @@ impl Unheard {
             return;
         }
         let waiting: usize = objects.cores.iter().map(|of| of.waiting.len()).sum();
+        let is_first = objects.cores.is_empty();
         if waiting >= MOST {
             objects.refused.push(key.clone());
         } else {
@@ -77,7 +82,9 @@ impl Unheard {
             objects.of(core).waiting.insert(entry, write);
         }
         drop(objects);
-        self.added.notify_one();
+        if is_first {
+            self.added.notify_one();
+        }
     }
 
     /// Forgets all objects: the next term begins with all keys.
@@ -91,28 +98,21 @@ impl Unheard {
     /// Nothing is lost.
     pub(crate) async fn gone(&self) -> Vec<ObjectKey> {
         loop {
-            // Before the look: a publication from here on wakes this task.
-            let mut progress = self.progress();
             let gone = lock(&self.objects).passed();
             if !gone.is_empty() {
                 return gone;
             }
-            tokio::select! {
-                biased;
-                () = self.added.notified() => {}
-                () = any(&mut progress) => {}
+            match self.is_empty() {
+                true => self.added.notified().await,
+                false => tokio::time::sleep(LOOK).await,
             }
         }
     }
 
-    fn progress(&self) -> Vec<watch::Receiver<Progress>> {
+    /// Returns whether no object waits.
+    fn is_empty(&self) -> bool {
         let objects = lock(&self.objects);
-        let subscribed = objects.cores.iter().map(|of| {
-            let mut progress = of.core.progress.subscribe();
-            progress.borrow_and_update();
-            progress
-        });
-        subscribed.collect()
+        objects.cores.is_empty() && objects.refused.is_empty()
     }
 }
 
