@@ -93,11 +93,12 @@ impl Listing {
                 if self.leaves_out(&object, &stored, counts, events) {
                     return;
                 }
-            } else if marked.was_seen && is_older(&object, stored) {
-                if !is_unread(&self.edit, &object) {
-                    counts.stale += 1;
-                    return;
-                }
+            } else if marked.was_seen
+                && is_older(&object, stored)
+                && !is_unread(&self.edit, &object)
+            {
+                counts.stale += 1;
+                return;
             }
             if is_unchanged {
                 self.listed.unchanged += 1;
