@@ -11,8 +11,9 @@
 //!
 //! Upstream has no counterpart.
 
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
 use clap::Args;
 
@@ -39,8 +40,12 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<ExitCode, String
     if let Some(names) = &arguments.mutants {
         return with_bugs(root, names, &arguments.rest);
     }
-    let status = cargo(root, "run").arg("--").args(&arguments.rest).status();
-    let status = status.map_err(|error| format!("cargo could not be started: {error}"))?;
+    exit_code(cargo(root, "run").arg("--").args(&arguments.rest).status())
+}
+
+/// The exit code of a program that has ended.
+fn exit_code(status: io::Result<ExitStatus>) -> Result<ExitCode, String> {
+    let status = status.map_err(|error| format!("the program could not be started: {error}"))?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     Ok(ExitCode::from(code.unwrap_or(1)))
 }
@@ -82,17 +87,21 @@ fn with_bugs(root: &Path, names: &[String], rest: &[String]) -> Result<ExitCode,
     let program = copied(&target(root).join("release"))?;
     let mut found = 0;
     for (name, mistake) in &bugs {
-        let output = Command::new(&program)
-            .arg("--brief")
-            .args(rest)
-            .env("KINFORM_MUTANT", name)
-            .stderr(Stdio::null())
-            .output();
+        let play = || {
+            let mut command = Command::new(&program);
+            command.arg("--brief").args(rest);
+            command.env("KINFORM_MUTANT", name);
+            command
+        };
+        // Panics of the simulated programs are no news.
+        let output = play().stderr(Stdio::null()).output();
         let output = output.map_err(|error| format!("{}: {error}", program.display()))?;
         let said = String::from_utf8_lossy(&output.stdout);
         let is_found = match output.status.code() {
             Some(0) => false,
             Some(1) => true,
+            // The arguments make no sense: the program says why.
+            Some(2) => return exit_code(play().status()),
             _ => {
                 return Err(format!(
                     "the simulation of {name} failed: {}",

@@ -36,8 +36,7 @@ impl Asked {
 /// The kind of a list or a watch: its path and selector. `None` for a page after the first, for a
 /// question about the server's version (one item, or a watch of three seconds: their number is that
 /// of reconciles which need a fresh view), and for other requests, such as a read of one object.
-pub(crate) fn kind(head: &Parts) -> Option<String> {
-    let asked = Asked::of(head);
+pub(crate) fn kind(asked: Asked, head: &Parts) -> Option<String> {
     let query = head.uri.query().unwrap_or_default();
     let value = |name: &str| {
         let mut words = query.split('&').filter_map(|one| one.split_once('='));

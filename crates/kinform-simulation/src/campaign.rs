@@ -4,7 +4,8 @@
 //! seeds ─▶ threads: script, play, one in a hundred twice ─▶ Summary { runs, reach } | the first failing script
 //! ```
 //!
-//! A seed that blocks its thread ends the campaign: its thread cannot be stopped, so it is left.
+//! A seed that blocks its thread ends the campaign: its thread cannot be stopped, so it is left. So
+//! does one whose thread panics outside of what a run catches.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -44,7 +45,7 @@ pub struct Summary {
     /// The failing script of the lowest seed that was found.
     pub failing: Option<Failing>,
     /// A seed that did not end.
-    pub hanging: Option<u64>,
+    pub unended: Option<u64>,
     /// The time that it took.
     pub took: Duration,
 }
@@ -81,10 +82,14 @@ pub fn run(first: u64, seeds: u64, threads: usize) -> Summary {
     loop {
         match ended.recv_timeout(LOOK) {
             Ok(own) => add(&mut total, own),
-            Err(RecvTimeoutError::Disconnected) => break,
-            Err(RecvTimeoutError::Timeout) => total.hanging = campaign.hanging(),
+            Err(RecvTimeoutError::Disconnected) => {
+                // Each thread has ended: a seed that has not died with one.
+                total.unended = campaign.at_work(Duration::ZERO);
+                break;
+            }
+            Err(RecvTimeoutError::Timeout) => total.unended = campaign.at_work(LIMIT),
         }
-        if total.hanging.is_some() {
+        if total.unended.is_some() {
             break;
         }
     }
@@ -116,11 +121,11 @@ impl Campaign {
         self.at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A seed that takes too long.
-    fn hanging(&self) -> Option<u64> {
+    /// A seed that began at least this time ago, and has not ended.
+    fn at_work(&self, since: Duration) -> Option<u64> {
         let at = self.at();
         let mut seeds = at.iter().flatten();
-        let (seed, _) = seeds.find(|(_, begun)| begun.elapsed() > LIMIT)?;
+        let (seed, _) = seeds.find(|(_, begun)| begun.elapsed() >= since)?;
         Some(*seed)
     }
 }

@@ -81,10 +81,10 @@ fn many(
 ) -> Result<String, String> {
     let threads = threads.unwrap_or_else(processors);
     let summary = campaign::run(first, seeds, threads);
-    if let Some(seed) = summary.hanging {
+    if let Some(seed) = summary.unended {
         let seconds = campaign::LIMIT.as_secs();
         return Err(format!(
-            "seed {seed} hangs: it has not ended within {seconds} s of real time"
+            "seed {seed} did not end: its thread panicked, or ran for {seconds} s of real time"
         ));
     }
     if is_brief {

@@ -235,7 +235,7 @@ impl Wire {
         cuts.mark_unchanged();
         let (head, body) = request.into_parts();
         let asked = Asked::of(&head);
-        if let Some(kind) = asked::kind(&head) {
+        if let Some(kind) = asked::kind(asked, &head) {
             line.paced(&kind);
         }
         let body = body.collect().await.map_err(io::Error::other)?.to_bytes();

@@ -191,8 +191,8 @@ pub(super) fn remember(edit: &mut Edit, key: ObjectKey, quarantine: Quarantine) 
     }
 }
 
-/// Returns whether an object is a state at or after one that could not be read. What is stored under
-/// its key is from before that: after a server went back, also of a later version.
+/// Returns whether an object is in the state that could not be read, or in a later one. Then the one
+/// that is stored is older, even if its version is higher: the server went back in between.
 pub(super) fn is_unread(edit: &Edit, object: &Object) -> bool {
     if edit.quarantined().is_empty() || mutant!("K24") {
         return false;

@@ -89,6 +89,19 @@ pub(super) enum Heard<'a, K> {
     BatchEnd,
 }
 
+impl<'a, K> Heard<'a, K> {
+    /// The object that it is about, in its newest state.
+    fn object(&self) -> Option<&'a Obj<K>> {
+        match self {
+            Self::Added { object, .. } | Self::Deleted(object) | Self::Resynced(object) => {
+                Some(object)
+            }
+            Self::Updated { new, .. } => Some(new),
+            Self::BatchEnd => None,
+        }
+    }
+}
+
 /// A feed with the function that makes keys of its objects, with its type erased.
 pub(super) trait Trigger: Send + Sync {
     fn resource(&self) -> &ResourceInfo;
@@ -111,6 +124,8 @@ pub(super) trait Trigger: Send + Sync {
 
 /// The receiver of keys.
 pub(super) trait Sink: Send + Sync {
+    /// There is an event of an object of the source, whether or not it concerns a key.
+    fn heard(&self, _source: u16, _object: &Object) {}
     /// The writer of the state that an event reports.
     fn written_by(&self, cause: &Cause, object: &Object) -> WrittenBy;
     /// Returns whether updates are to be compared for some key.
@@ -189,17 +204,20 @@ impl<K: 'static> Trigger for Primary<K> {
         let batch = Batch::of(sink, source);
         let sieve = Arc::clone(&self.sieve);
         let predicate = sieve.predicate();
-        let hear: Hear<K> = Arc::new(move |heard| match heard {
-            heard if hides(&sieve, predicate.as_ref(), &heard) => {}
-            Heard::BatchEnd => batch.end(),
-            heard => {
-                if let Heard::Updated { old, new } = &heard
-                    && batch.sink.compares()
-                {
-                    batch.compare(&new.key(), old, new);
-                }
-                if let Some((object, cause, writer)) = batch.cause(&heard) {
-                    batch.add((object.key(), cause), priority_of(&heard), writer);
+        let hear: Hear<K> = Arc::new(move |heard| {
+            batch.heard(&heard);
+            match heard {
+                heard if hides(&sieve, predicate.as_ref(), &heard) => {}
+                Heard::BatchEnd => batch.end(),
+                heard => {
+                    if let Heard::Updated { old, new } = &heard
+                        && batch.sink.compares()
+                    {
+                        batch.compare(&new.key(), old, new);
+                    }
+                    if let Some((object, cause, writer)) = batch.cause(&heard) {
+                        batch.add((object.key(), cause), priority_of(&heard), writer);
+                    }
                 }
             }
         });
@@ -247,6 +265,7 @@ impl<T: 'static> Trigger for Mapped<T> {
     ) -> Result<Box<dyn Listening>, Error> {
         let (batch, keys_of) = (Batch::of(sink, source), Arc::clone(&self.keys_of));
         let hear: Hear<T> = Arc::new(move |heard| {
+            batch.heard(&heard);
             let mut keys = match &heard {
                 // sample-controller: a resync of an owned object is no news.
                 Heard::Resynced(_) => return,
@@ -351,26 +370,27 @@ impl Batch {
         }
     }
 
+    fn heard<K>(&self, heard: &Heard<'_, K>) {
+        if let Some(object) = heard.object() {
+            self.sink.heard(self.source, object.raw());
+        }
+    }
+
     fn compare<K>(&self, key: &ObjectKey, old: &Obj<K>, new: &Obj<K>) {
         self.sink.compare(key, self.source, old.raw(), new.raw());
     }
 
     /// The object of an event, the cause that it is, and the writer of the state.
     fn cause<'a, K>(&self, heard: &Heard<'a, K>) -> Option<(&'a Obj<K>, Cause, WrittenBy)> {
-        let (event, object) = match heard {
-            Heard::Added {
-                object,
-                initial: true,
-            } => (Event::Initial, *object),
-            Heard::Added { object, .. } => (Event::Added, *object),
-            Heard::Updated { new, .. } => (Event::Updated, *new),
-            Heard::Deleted(object) => (Event::Deleted, *object),
-            Heard::Resynced(object) => (Event::Resynced, *object),
-            Heard::BatchEnd => return None,
-        };
+        let object = heard.object()?;
+        let of = |event| Cause::of_object(self.source, event, object.raw());
         let mut cause = match heard {
+            Heard::Added { initial: true, .. } => of(Event::Initial),
+            Heard::Added { .. } => of(Event::Added),
             Heard::Updated { old, new } => Cause::of_update(self.source, old.raw(), new.raw()),
-            _ => Cause::of_object(self.source, event, object.raw()),
+            Heard::Deleted(_) => of(Event::Deleted),
+            Heard::Resynced(_) => of(Event::Resynced),
+            Heard::BatchEnd => return None,
         };
         let writer = self.sink.written_by(&cause, object.raw());
         if !matches!(writer, WrittenBy::Unknown) {

@@ -31,6 +31,10 @@ pub(super) struct Inlet {
 }
 
 impl Sink for Inlet {
+    fn heard(&self, source: u16, object: &Object) {
+        self.writes.unheard.heard(source, object);
+    }
+
     fn written_by(&self, cause: &Cause, object: &Object) -> WrittenBy {
         match self.writes.own.knows(cause, object.key_hash()) {
             None => WrittenBy::Unknown,

@@ -23,7 +23,7 @@
 //! | `subscription` | the positions of one listener in all of them |
 //! | `squeeze` | its load in the factory's memory budget, and what it is asked to give up |
 //! | `own_writes` | waiting for a version, or for the caller's own writes |
-//! | `unheard` | objects that no cache has had, and that may be gone |
+//! | `unheard` | objects that may have come and gone without an event |
 //! | `status` | the one state that users see |
 //!
 //! An informer of several namespaces has a core for each: each has its own watch, version and

@@ -1,22 +1,26 @@
-//! Objects that a run wrote or found on the server, and that no cache has had.
+//! Objects that a run wrote or found on the server, and of which its controller has heard nothing.
 //!
 //! ```text
-//! reply: object at a version, not cached ──▶ Unheard ──each second: passed?──▶ cached │ its key again
+//! reply: object, not cached ──▶ Unheard ──┬─ an event of it, or it is cached ──▶ forgotten
+//!                                         └─ cache is past its version, without it ──▶ its key again
 //! ```
 //!
 //! After a watch that broke comes a list. An object that came and went between the two is in neither,
 //! so no event tells that it is gone. The key whose run relied on it is reconciled again in its place.
-//! Each version of an object is reported once: a selector may hide it from the cache for ever.
+//! Handlers may be behind their cache, so the object has to be missing at two looks. Each version of
+//! an object is reported once: a selector may hide it from the cache for ever.
 //!
 //! Upstream counterpart: none; there a controller does not learn of such a deletion.
-//! Complexity: adding is O(log n). A look is O(objects that caches have passed); there is none while
-//! no object waits, so keys that create nothing pay nothing.
+//! Complexity: a note or an event is O(1), a look O(objects that wait). While none waits there is no
+//! look, and an event costs one read.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kinform_api::{KeyRef, ObjectKey, mutant};
+use kinform_core::object::Object;
 use kinform_core::store::root::Root;
 use tokio::sync::Notify;
 
@@ -24,25 +28,28 @@ use super::Core;
 use super::own_writes::Write;
 use crate::sync::lock;
 
-/// BOUND: objects that caches are to pass. Of more, the keys are reconciled again at once.
+/// BOUND: objects that wait. Of more, the keys are reconciled again at once.
 const MOST: usize = 1 << 16;
-/// The time from one look to the next: mostly a cache has the objects by then.
+/// The time from one look to the next: mostly the controller has heard of the objects by then.
 const LOOK: Duration = Duration::from_secs(1);
 /// BOUND: objects that were reported.
 const REPORTED: usize = 1_024;
 
-/// The objects that the caches of a controller are to pass.
+/// The objects that a controller is to hear of.
 #[derive(Debug, Default)]
 pub(crate) struct Unheard {
     objects: Mutex<Objects>,
+    // So that events take no lock while no object waits.
+    has_some: AtomicBool,
     added: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Objects {
-    cores: Vec<OfCore>,
+    /// By the place of their resource among those of the controller, and their key.
+    waiting: HashMap<(u16, ObjectKey), Vec<Relied>>,
     /// Keys for which there was no room.
-    // BOUND: those added between two turns of the task that takes them.
+    // BOUND: those added between two looks.
     refused: Vec<ObjectKey>,
     reported: VecDeque<Reported>,
 }
@@ -50,17 +57,28 @@ struct Objects {
 /// An object that was reported: the hash of its key, and its version.
 type Reported = (u64, u64);
 
+/// An object as a run relied on it.
 #[derive(Debug)]
-struct OfCore {
+struct Relied {
+    /// The key of the run.
+    by: ObjectKey,
     core: Arc<Core>,
-    /// By version, the object, and the key whose run relied on it.
-    waiting: BTreeMap<(u64, ObjectKey, ObjectKey), Write>,
+    write: Write,
+    version: u64,
+    /// It was missing at the last look.
+    is_missing: bool,
 }
 
 impl Unheard {
-    /// Notes that a run of `key` relied on `object` at `version`, unless the cache has that object.
-    /// Versions without an order are not noted.
-    pub(crate) fn add(&self, key: &ObjectKey, core: &Arc<Core>, object: KeyRef<'_>, version: &str) {
+    /// Notes that a run of `by` relied on `object` of a source at `version`, unless the cache has that
+    /// object. Versions without an order are not noted.
+    pub(crate) fn add(
+        &self,
+        by: &ObjectKey,
+        (source, core): (u16, &Arc<Core>),
+        object: KeyRef<'_>,
+        version: &str,
+    ) {
         let root = core.root();
         let Ok(number) = version.parse::<u64>() else {
             return;
@@ -68,22 +86,49 @@ impl Unheard {
         if root.get(object).is_some() || mutant!("R9") {
             return;
         }
-        let write = Write::new(object, version, &root);
+        let relied = Relied {
+            by: by.clone(),
+            core: Arc::clone(core),
+            write: Write::new(object, version, &root),
+            version: number,
+            is_missing: false,
+        };
         let mut objects = lock(&self.objects);
-        if objects.is_reported(object, number) {
+        if objects.reported.contains(&(object.hash64(), number)) {
             return;
         }
-        let waiting: usize = objects.cores.iter().map(|of| of.waiting.len()).sum();
-        let is_first = objects.cores.is_empty();
-        if waiting >= MOST {
-            objects.refused.push(key.clone());
+        if objects.waiting.len() >= MOST {
+            objects.refused.push(by.clone());
         } else {
-            let entry = (number, object.to_key(), key.clone());
-            objects.of(core).waiting.insert(entry, write);
+            let those = objects.waiting.entry((source, object.to_key()));
+            let those = those.or_default();
+            // Of one run the newest version counts.
+            those.retain(|known| known.by != *by || known.version > number);
+            those.push(relied);
         }
+        self.has_some.store(true, Ordering::Release);
         drop(objects);
-        if is_first {
-            self.added.notify_one();
+        self.added.notify_one();
+    }
+
+    /// The controller hears an event of this object of a source.
+    pub(crate) fn heard(&self, source: u16, object: &Object) {
+        if !self.has_some.load(Ordering::Acquire) {
+            return;
+        }
+        let mut objects = lock(&self.objects);
+        let key = (source, object.key());
+        let Some(those) = objects.waiting.get_mut(&key) else {
+            return;
+        };
+        // An event of an earlier object of the name tells nothing of this one.
+        let is_later = |relied: &Relied| {
+            let heard = object.revision();
+            heard.is_some_and(|heard| heard < relied.version)
+        };
+        those.retain(is_later);
+        if those.is_empty() {
+            objects.waiting.remove(&key);
         }
     }
 
@@ -98,69 +143,85 @@ impl Unheard {
     /// Nothing is lost.
     pub(crate) async fn gone(&self) -> Vec<ObjectKey> {
         loop {
-            let gone = lock(&self.objects).passed();
+            let gone = self.look();
             if !gone.is_empty() {
                 return gone;
             }
-            match self.is_empty() {
-                true => self.added.notified().await,
-                false => tokio::time::sleep(LOOK).await,
+            if !self.has_some.load(Ordering::Acquire) {
+                self.added.notified().await;
             }
+            tokio::time::sleep(LOOK).await;
         }
     }
 
-    /// Returns whether no object waits.
-    fn is_empty(&self) -> bool {
-        let objects = lock(&self.objects);
-        objects.cores.is_empty() && objects.refused.is_empty()
-    }
-}
-
-impl Objects {
-    fn of(&mut self, core: &Arc<Core>) -> &mut OfCore {
-        let known = self.cores.iter().position(|of| Arc::ptr_eq(&of.core, core));
-        let at = known.unwrap_or_else(|| {
-            let (core, waiting) = (Arc::clone(core), BTreeMap::new());
-            self.cores.push(OfCore { core, waiting });
-            self.cores.len() - 1
-        });
-        &mut self.cores[at]
-    }
-
-    fn is_reported(&self, object: KeyRef<'_>, version: u64) -> bool {
-        self.reported.contains(&(object.hash64(), version))
-    }
-
-    /// Takes the objects that their caches have passed. Returns the keys of those that are not there.
-    fn passed(&mut self) -> Vec<ObjectKey> {
-        let mut gone = std::mem::take(&mut self.refused);
-        for of in &mut self.cores {
-            let root = of.core.root();
-            while let Some(first) = of.waiting.first_entry() {
-                if !first.get().is_seen(&root) {
-                    break;
-                }
-                let (version, object, key) = first.remove_entry().0;
-                if is_gone(&root, &object) {
-                    self.reported
-                        .push_back((object.key_ref().hash64(), version));
-                    gone.push(key);
-                }
-            }
-        }
-        // A watch that has ended passes nothing more.
-        let is_awaited = |of: &OfCore| !of.waiting.is_empty() && !of.core.progress.borrow().ended;
-        self.cores.retain(is_awaited);
-        let over = self.reported.len().saturating_sub(REPORTED);
-        self.reported.drain(..over);
+    fn look(&self) -> Vec<ObjectKey> {
+        let mut objects = lock(&self.objects);
+        let gone = objects.look();
+        let has_some = !objects.waiting.is_empty();
+        self.has_some.store(has_some, Ordering::Release);
         gone
     }
 }
 
-/// Returns whether a cache that has passed the object, and should have it, has it not.
-fn is_gone(root: &Root, object: &ObjectKey) -> bool {
-    let may_have = root
-        .scope()
-        .is_none_or(|scope| scope.may_have(object.key_ref()));
-    may_have && root.get(object.key_ref()).is_none() && !root.quarantined().contains_key(object)
+impl Objects {
+    /// Forgets the objects that are cached. Returns the keys of those that are gone.
+    fn look(&mut self) -> Vec<ObjectKey> {
+        let Self {
+            waiting,
+            refused,
+            reported,
+        } = self;
+        let mut gone = std::mem::take(refused);
+        waiting.retain(|(_, object), those| {
+            those.retain_mut(|relied| {
+                let was_missing = relied.is_missing;
+                match relied.sight(object) {
+                    Sight::Ahead => true,
+                    Sight::Settled => false,
+                    Sight::Missing if !was_missing => true,
+                    Sight::Missing => {
+                        reported.push_back((object.key_ref().hash64(), relied.version));
+                        gone.push(relied.by.clone());
+                        false
+                    }
+                }
+            });
+            !those.is_empty()
+        });
+        let over = reported.len().saturating_sub(REPORTED);
+        reported.drain(..over);
+        gone
+    }
+}
+
+/// An object as its cache has it.
+enum Sight {
+    /// The cache has not come to its version.
+    Ahead,
+    /// The cache has it, or is not to have it.
+    Settled,
+    Missing,
+}
+
+impl Relied {
+    fn sight(&mut self, object: &ObjectKey) -> Sight {
+        // Before the root: a watch that has ended shows nothing more.
+        let has_ended = self.core.progress.borrow().ended;
+        let root = self.core.root();
+        if has_ended || has(&root, object) {
+            return Sight::Settled;
+        }
+        self.is_missing = self.write.is_seen(&root);
+        match self.is_missing {
+            true => Sight::Missing,
+            false => Sight::Ahead,
+        }
+    }
+}
+
+/// Returns whether a cache has an object, if only apart, or is not to have it.
+fn has(root: &Root, object: &ObjectKey) -> bool {
+    let key = object.key_ref();
+    let is_outside = root.scope().is_some_and(|scope| !scope.may_have(key));
+    is_outside || root.get(key).is_some() || root.quarantined().contains_key(object)
 }

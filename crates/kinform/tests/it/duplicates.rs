@@ -297,3 +297,31 @@ async fn r9_an_object_that_came_and_went_between_two_watches_is_made_again() {
     assert!(is_made_good(Made::ByTheRun).await, "its own");
     assert!(is_made_good(Made::Before).await, "one that it found");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_a_run_makes_and_deletes_starts_no_run() {
+    let api = TestServer::start().in_process().await.unwrap();
+    api.create(&parent("p")).await.unwrap();
+    let factory = InformerFactory::new(api.client());
+    let maps = factory.informer::<ConfigMap>();
+    let secrets = factory.informer::<Secret>();
+    factory.start().unwrap();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&runs);
+    // Its events concern no key.
+    let controller = Controller::of(&maps).watches(&secrets, |_| [] as [kinform::ObjectKey; 0]);
+    let running = tokio::spawn(controller.run(move |_: Arc<ConfigMap>, cx: Ctx<()>| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async move {
+            let secrets: Api<Secret> = Api::namespaced(cx.client()?, "default");
+            let made = secrets.create(&PostParams::default(), &child("p")).await?;
+            let name = made.metadata.name.unwrap_or_default();
+            secrets.delete(&name, &DeleteParams::default()).await?;
+            Ok::<_, Error>(Action::await_change())
+        }
+    }));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    running.abort();
+    factory.shutdown().await;
+    assert_eq!(runs.load(Ordering::Relaxed), 1);
+}

@@ -64,7 +64,7 @@ pub(super) struct Writes {
     /// The keys whose runs show signs of trouble.
     pub(super) streaks: Streaks,
     seen: SeenWrites,
-    /// Objects that no cache has had.
+    /// Objects of which the controller has heard nothing.
     pub(super) unheard: Unheard,
     /// Writes without an answer: the server may have stored them.
     // BOUND: of keys not handed out since their reply was lost, `MAX_QUESTIONS` each.
@@ -321,10 +321,12 @@ impl Writes {
                 } => {
                     let written = KeyRef { namespace, name };
                     if let Some(core) = (cache.holder)(written)
-                        && (cache.may_show(labels) || core.root().get(written).is_some())
+                        && (cache.may_show(|key| labels.get(key))
+                            || core.root().get(written).is_some())
                     {
                         self.wrote(cache, Some(version));
-                        self.unheard.add(key, &core, written, version);
+                        let cached = (source as u16, &core);
+                        self.unheard.add(key, cached, written, version);
                         if self.using == OwnWrites::Awaited {
                             self.seen.stored(key, &core, written, version);
                         }
@@ -370,15 +372,13 @@ impl Writes {
         };
         let namespace = meta.namespace.as_deref().unwrap_or_default();
         let found = KeyRef { namespace, name };
-        let shows = |cache: &&Cache| {
-            let label = |key: &str| meta.labels.as_ref()?.get(key);
-            let selector = cache.selector.as_ref();
-            cache.is_of(&resource.group, &resource.resource)
-                && selector.is_none_or(|selector| selector.matches(label))
-        };
-        let cores = self.caches.iter().filter(shows);
-        for core in cores.filter_map(|cache| (cache.holder)(found)) {
-            self.unheard.add(key, &core, found, version);
+        let label = |key: &str| meta.labels.as_ref()?.get(key);
+        for (source, cache) in self.caches.iter().enumerate() {
+            let shows = cache.is_of(&resource.group, &resource.resource) && cache.may_show(label);
+            if let Some(core) = (cache.holder)(found).filter(|_| shows) {
+                let cached = (source as u16, &core);
+                self.unheard.add(key, cached, found, version);
+            }
         }
     }
 
@@ -435,8 +435,8 @@ impl Cache {
 
     /// Returns whether the cache's selector lets an object with these labels through. A field
     /// selector is not evaluated: the version that the cache has reached decides.
-    fn may_show(&self, labels: &HashMap<String, String>) -> bool {
+    fn may_show<'a>(&self, label: impl Fn(&str) -> Option<&'a String>) -> bool {
         let selector = self.selector.as_ref();
-        selector.is_none_or(|selector| selector.matches(|key| labels.get(key)))
+        selector.is_none_or(|selector| selector.matches(label))
     }
 }

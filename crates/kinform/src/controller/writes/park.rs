@@ -4,7 +4,8 @@
 //! key ──▶ Parked ──▶ park: questions asked, caches awaited (30 s at most) ──▶ queue
 //! ```
 //!
-//! One task for all parked keys of a run, and one for objects that no cache has had; they end with it.
+//! One task for all parked keys of a run, and one for objects of which it has heard nothing; they end
+//! with it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -80,7 +81,7 @@ pub(in crate::controller) async fn park(
     }
 }
 
-/// Queues keys again whose objects no cache has had, and that are gone. Runs until it is dropped.
+/// Queues keys again whose objects are gone without an event. Runs until it is dropped.
 pub(in crate::controller) async fn look_again(writes: Arc<Writes>, queue: WorkQueue<ObjectKey>) {
     loop {
         let keys = writes.unheard.gone().await.into_iter();
