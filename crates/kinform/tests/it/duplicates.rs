@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kinform::{Action, Controller, Ctx, Error, Index, InformerFactory};
+use kinform::{Action, Controller, Ctx, Error, Handlers, Index, InformerFactory};
 use kinform_apiserver::{Fault, FaultRule};
 use kinform_testkit::TestServer;
 use kube_client::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
@@ -260,6 +260,10 @@ async fn is_made_good(made: Made) -> bool {
         factory.informer::<Secret>(),
     );
     factory.start().unwrap();
+    let adds = Arc::new(AtomicUsize::new(0));
+    let heard = Arc::clone(&adds);
+    let handlers = Handlers::new().on_add(move |_| _ = heard.fetch_add(1, Ordering::Relaxed));
+    let _registration = secrets.add_handler(handlers).unwrap();
     let controller = Controller::of(&maps).owns(&secrets);
     let queue = controller.queue();
     let wanted = Arc::new((child.clone(), std::sync::atomic::AtomicBool::new(false)));
@@ -284,12 +288,17 @@ async fn is_made_good(made: Made) -> bool {
     tokio::time::sleep(second).await;
     api.delete::<Secret>("default/only").await.unwrap();
     api.expire_history();
+    // What the stalled watches hold back is lost with their connections.
+    api.network().unwrap().cut();
+    tokio::time::sleep(second).await;
     api.resume_watches();
-    api.cut_watches();
     tokio::time::sleep(Duration::from_secs(120)).await;
     running.abort();
     factory.shutdown().await;
-    api.get::<Secret>("default/only").await.unwrap().is_some()
+    let is_there = api.get::<Secret>("default/only").await.unwrap().is_some();
+    let adds = adds.load(Ordering::Relaxed);
+    assert_eq!(adds, usize::from(is_there), "the first is heard by nobody");
+    is_there
 }
 
 #[tokio::test(start_paused = true)]
