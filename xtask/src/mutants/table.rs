@@ -611,6 +611,12 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         packages: CORE,
     },
     Mutant {
+        name: "K25",
+        seen: "own features: a controller's first lists",
+        mistake: "workers begin before the handlers have heard the first lists",
+        packages: SHELL,
+    },
+    Mutant {
         name: "L1",
         seen: "client-go: renew deadline",
         mistake: "a term is counted from the answer of its write, not from the send time",

@@ -15,21 +15,53 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::Release;
+use super::{Release, notices};
 
 /// A crate: its name and version.
-type Crate<'a> = (&'a str, &'a str);
+pub(super) type Crate<'a> = (&'a str, &'a str);
 
 /// Writes the file.
 pub(super) fn write(release: &Release) -> Result<String, String> {
     let workspace = &release.workspace;
     let tree = workspace.tree(&release.root)?;
-    let bom = bill(workspace.packages(), &tree)?;
+    let mut bom = bill(workspace.packages(), &tree)?;
+    add_c_library(&mut bom, &notices::c_library()?);
     let name = format!("kinform-{}.cdx.json", workspace.version());
     let text = serde_json::to_string_pretty(&bom).map_err(|error| format!("{name}: {error}"))?;
     fs::write(release.folder.join(&name), text + "\n").map_err(|e| format!("{name}: {e}"))?;
     let count = bom["components"].as_array().map_or(0, Vec::len);
-    Ok(format!("{name}: {count} crates"))
+    Ok(format!("{name}: {count} components"))
+}
+
+/// Adds the C library, which the static program has in it.
+fn add_c_library(bom: &mut Value, version: &str) {
+    let reference = format!("pkg:generic/glibc@{version}");
+    let component = json!({
+        "type": "library",
+        "bom-ref": reference,
+        "name": "glibc",
+        "version": version,
+        "purl": reference,
+        "description": "in the static program alone; the dynamic one uses that of its machine",
+        "licenses": [{"license": {"id": "LGPL-2.1-or-later"}}],
+    });
+    let program = bom["metadata"]["component"]["bom-ref"].clone();
+    if let Some(components) = bom["components"].as_array_mut() {
+        components.push(component);
+    }
+    let all = bom["dependencies"].as_array_mut().into_iter().flatten();
+    let mut own = all.filter(|one| one["ref"] == program);
+    if let Some(on) = own.next().and_then(|one| one["dependsOn"].as_array_mut()) {
+        on.push(Value::String(reference));
+    }
+}
+
+/// The crates of a tree.
+///
+/// # Errors
+/// It is not understood.
+pub(super) fn crates(tree: &str) -> Result<BTreeSet<Crate<'_>>, String> {
+    Ok(edges(tree)?.1.into_keys().collect())
 }
 
 fn bill<'a>(packages: impl Iterator<Item = &'a Value>, tree: &str) -> Result<Value, String> {
@@ -140,6 +172,14 @@ mod tests {
             line("kinform-cli", &["a", "b"]),
         ];
         assert_eq!(bill["dependencies"], json!(lines));
+
+        let mut bill = bill;
+        add_c_library(&mut bill, "2.36");
+        let library = "pkg:generic/glibc@2.36";
+        assert_eq!(bill["components"][3]["bom-ref"], library);
+        let purl = |name: &str| format!("pkg:cargo/{name}@1.0.0");
+        let on = json!([purl("a"), purl("b"), library]);
+        assert_eq!(bill["dependencies"][3]["dependsOn"], on);
     }
 
     #[test]

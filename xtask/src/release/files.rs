@@ -1,7 +1,7 @@
 //! The files around the programs: recipe of an image, archive, manifest of the plugin, checksums.
 //!
 //! ```text
-//! static program + LICENSE ─▶ .tar.gz ─sha256─▶ kinform.krew.yaml, SHA256SUMS;  Containerfile
+//! static program + LICENSE + NOTICES.txt ─▶ .tar.gz ─sha256─▶ kinform.krew.yaml, SHA256SUMS;  Containerfile
 //! ```
 
 use std::fs;
@@ -10,7 +10,7 @@ use std::process::Command;
 
 use super::binaries::name_of_static;
 use super::workspace::output;
-use super::{Outcome, Release};
+use super::{Outcome, Release, notices};
 use crate::suite;
 
 /// The tools of these files.
@@ -29,16 +29,16 @@ fn write(release: &Release, name: &str, text: &str) -> Result<String, String> {
 
 /// Writes the recipe of an image that holds the static program alone.
 pub(super) fn container(release: &Release) -> Result<String, String> {
-    let program = name_of_static(release);
+    let (program, notices) = (name_of_static(release), notices::FILE);
     let text = format!(
         "# docker build -f Containerfile -t kinform:{} .\nFROM scratch\nCOPY --chmod=755 {program} /kinform\n\
-         USER 65532:65532\nENTRYPOINT [\"/kinform\"]\n",
+         COPY {notices} /\nUSER 65532:65532\nENTRYPOINT [\"/kinform\"]\n",
         release.workspace.version()
     );
     write(release, "Containerfile", &text)
 }
 
-/// Packs the static program as the plugin of kubectl, with the licence; the same bytes each time.
+/// Packs the static program as the plugin of kubectl, with the licences; the same bytes each time.
 pub(super) fn archive(release: &Release) -> Outcome {
     if !suite::is_there("tar", "--version") {
         return Outcome::Missing(TAR.to_owned());
@@ -56,6 +56,11 @@ fn packed(release: &Release) -> Result<String, String> {
     )
     .map_err(failed)?;
     fs::copy(release.root.join("LICENSE"), folder.join("LICENSE")).map_err(failed)?;
+    fs::copy(
+        release.folder.join(notices::FILE),
+        folder.join(notices::FILE),
+    )
+    .map_err(failed)?;
     let name = archive_name(release);
     let mut tar = Command::new("tar");
     tar.args([
@@ -73,7 +78,7 @@ fn packed(release: &Release) -> Result<String, String> {
     .arg(release.folder.join(&name))
     .arg("-C")
     .arg(&folder)
-    .args(["LICENSE", "kubectl-kinform"]);
+    .args(["LICENSE", notices::FILE, "kubectl-kinform"]);
     output(&mut tar)?;
     let _ = fs::remove_dir_all(&folder);
     Ok(name)
@@ -102,7 +107,7 @@ fn manifest(version: &str, archive: &str, sum: &str) -> String {
          platforms:\n  - selector:\n      matchLabels:\n        os: linux\n        arch: amd64\n    \
          uri: https://github.com/kinform/kinform/releases/download/v{version}/{archive}\n    \
          sha256: {sum}\n    bin: kubectl-kinform\n    files:\n    - from: kubectl-kinform\n      to: .\n    \
-         - from: LICENSE\n      to: .\n"
+         - from: LICENSE\n      to: .\n    - from: NOTICES.txt\n      to: .\n"
     )
 }
 

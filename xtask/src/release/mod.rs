@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! checks.rs (tree, versions, packages, tools), oldest.rs (the oldest Rust) ─▶ a line each
-//! bom.rs, binaries.rs, files.rs ─▶ target/release-files ─▶ a line each
+//! bom.rs, notices.rs, binaries.rs, files.rs ─▶ target/release-files ─▶ a line each
 //! ```
 //!
 //! It publishes nothing and makes no tag: that is done by hand, as `docs/releasing.md` says. A tool
@@ -12,6 +12,7 @@ mod binaries;
 mod bom;
 mod checks;
 mod files;
+mod notices;
 mod oldest;
 mod workspace;
 
@@ -112,6 +113,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<ExitCode, String
     step("semver", checks::semver(&release));
     step("rust", oldest::rust(&release));
     step("sbom", bom::write(&release).into());
+    step("notices", notices::write(&release));
     step("static", binaries::static_program(&release).into());
     if arguments.chroot {
         step("chroot", binaries::alone(&release));

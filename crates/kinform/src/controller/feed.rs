@@ -66,6 +66,8 @@ pub(super) type Holder = Arc<dyn Fn(KeyRef<'_>) -> Option<Arc<Core>> + Send + Sy
 
 /// A handler that was added to a feed.
 pub(super) trait Listening: Send + Sync {
+    /// Waits until it has received the objects of the first list, or is removed.
+    fn heard_first(&self) -> BoxFuture<'_, ()>;
     /// Removes the handler: it receives no more changes.
     fn remove(self: Box<Self>);
 }

@@ -115,6 +115,10 @@ impl<K: Send + Sync + 'static> Feed<K> for Informer<K> {
 }
 
 impl Listening for Registration {
+    fn heard_first(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.synced().map(drop))
+    }
+
     fn remove(self: Box<Self>) {
         // One poll removes them; waiting for the call under way is not needed, since the queue
         // refuses its key.

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{BoxFuture, select_all, try_join_all};
+use futures::future::{BoxFuture, join_all, select_all, try_join_all};
 use kinform_api::{ObjectKey, mutant};
 use kinform_core::causes::{Cause, Event};
 use kinform_core::object::Object;
@@ -157,13 +157,12 @@ impl<C: Send + Sync + 'static> Runner<C> {
             intake.listening.push(listening);
         }
         let _stopping_on_drop = stopping.clone().drop_guard();
-        let synced = try_join_all(self.triggers.iter().map(|trigger| trigger.synced()));
         tokio::select! {
             biased;
             // First: a loss comes with a stop of the term, and leaves the queue open.
             () = lost.cancelled() => return Ok(intake.lose()),
             () = stop.asked() => return Ok(Finish::Stopped),
-            synced = synced => { synced?; }
+            filled = intake.filled(&self.triggers) => { filled?; }
         }
         if let Some(recent) = recent {
             self.queue
@@ -345,6 +344,16 @@ impl Intake {
             listening: Vec::new(),
             is_lost: false,
         }
+    }
+
+    /// Waits until the queue has the keys of all first lists. A worker that began before would run
+    /// a key for its object, and once more for what it owns.
+    async fn filled(&self, triggers: &[Box<dyn Trigger>]) -> Result<(), Error> {
+        try_join_all(triggers.iter().map(|trigger| trigger.synced())).await?;
+        if !mutant!("K25") {
+            join_all(self.listening.iter().map(|one| one.heard_first())).await;
+        }
+        Ok(())
     }
 
     /// Stops listening and drops the waiting keys; the queue stays open for the next term.

@@ -40,6 +40,8 @@ pub(super) struct Script<K> {
     objects: Mutex<BTreeMap<ObjectKey, Obj<K>>>,
     hears: Arc<Mutex<Vec<Hear<K>>>>,
     synced: watch::Sender<bool>,
+    /// Its handlers have received the first list.
+    heard: watch::Sender<bool>,
     stopped: CancellationToken,
 }
 
@@ -60,9 +62,14 @@ impl ListerWatcher for Silent {
     }
 }
 
-struct Ear<K>(Arc<Mutex<Vec<Hear<K>>>>, Hear<K>);
+struct Ear<K>(Arc<Mutex<Vec<Hear<K>>>>, Hear<K>, watch::Receiver<bool>);
 
 impl<K: 'static> Listening for Ear<K> {
+    fn heard_first(&self) -> BoxFuture<'_, ()> {
+        let mut heard = self.2.clone();
+        Box::pin(async move { drop(heard.wait_for(|&heard| heard).await) })
+    }
+
     fn remove(self: Box<Self>) {
         self.0
             .lock()
@@ -93,7 +100,8 @@ impl<K: Send + Sync + 'static> Feed<K> for Script<K> {
         }
         hear(Heard::BatchEnd);
         self.hears.lock().unwrap().push(Arc::clone(&hear));
-        Ok(Box::new(Ear(Arc::clone(&self.hears), hear)))
+        let heard = self.heard.subscribe();
+        Ok(Box::new(Ear(Arc::clone(&self.hears), hear, heard)))
     }
 
     fn synced(&self) -> BoxFuture<'static, Result<(), Error>> {
@@ -133,6 +141,7 @@ impl<K: Send + Sync + 'static> Script<K> {
             objects: Mutex::default(),
             hears: Arc::default(),
             synced: watch::Sender::new(true),
+            heard: watch::Sender::new(true),
             stopped: CancellationToken::new(),
         })
     }

@@ -1,4 +1,4 @@
-//! Turns: what else runs on the threads of busy workers.
+//! Turns: when workers begin, and what else runs on the threads of busy ones.
 
 use super::*;
 
@@ -26,5 +26,27 @@ async fn workers_with_much_to_do_let_other_tasks_run() {
     assert!(before_the_turn < 1_000, "{before_the_turn}");
     tokio::time::sleep(MS).await;
     assert_eq!(ran.load(Ordering::SeqCst), KEYS);
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn k25_workers_begin_when_the_handlers_have_heard_all_first_lists() {
+    let (maps, deployments, seen) = (maps(), deployments(), Seen::default());
+    maps.put(&map("x", 1));
+    deployments.heard.send_replace(false);
+    let controller = controller(&maps).owns_feed(deployments.clone());
+    let running = tokio::spawn(controller.run(see(&seen)));
+    assert!(
+        seen.take().await.is_empty(),
+        "a cache is synced before its handlers are"
+    );
+    deployments.put(&owned_by("x", "d", 2));
+    assert!(seen.take().await.is_empty());
+    deployments.heard.send_replace(true);
+    assert_eq!(
+        seen.take().await,
+        ["a/x 1"],
+        "one run for the object and what it owns"
+    );
     running.abort();
 }
