@@ -23,7 +23,7 @@ pub(super) const FILE: &str = "NOTICES.txt";
 
 /// The text of the C library's licence, where Debian keeps it.
 const LGPL: &str = "/usr/share/common-licenses/LGPL-2.1";
-/// What is missing without that text.
+/// The message where that text is missing.
 const NO_LGPL: &str = "the licence of the C library, which the static program has in it, is not in the file: \
                        /usr/share/common-licenses/LGPL-2.1 of Debian's package base-files";
 /// The beginnings of files with a licence, in lower case.

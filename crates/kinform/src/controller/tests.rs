@@ -310,19 +310,6 @@ async fn keys_of_a_batch_are_added_at_its_end_or_when_they_are_many() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_reconciled_before_every_informer_has_its_first_list() {
-    let (maps, deployments, seen) = (maps(), deployments(), Seen::default());
-    maps.put(&map("x", 1));
-    deployments.synced.send_replace(false);
-    let controller = controller(&maps).owns_feed(deployments.clone());
-    let running = tokio::spawn(controller.run(see(&seen)));
-    assert!(seen.take().await.is_empty());
-    deployments.synced.send_replace(true);
-    assert_eq!(seen.take().await, ["a/x 1"]);
-    running.abort();
-}
-
-#[tokio::test(start_paused = true)]
 async fn owned_and_watched_objects_lead_to_the_objects_they_concern() {
     let (maps, owned, watched, seen) = (maps(), deployments(), deployments(), Seen::default());
     ["x", "y", "z"]

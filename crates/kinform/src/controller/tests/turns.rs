@@ -30,6 +30,19 @@ async fn workers_with_much_to_do_let_other_tasks_run() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nothing_is_reconciled_before_every_informer_has_its_first_list() {
+    let (maps, deployments, seen) = (maps(), deployments(), Seen::default());
+    maps.put(&map("x", 1));
+    deployments.synced.send_replace(false);
+    let controller = controller(&maps).owns_feed(deployments.clone());
+    let running = tokio::spawn(controller.run(see(&seen)));
+    assert!(seen.take().await.is_empty());
+    deployments.synced.send_replace(true);
+    assert_eq!(seen.take().await, ["a/x 1"]);
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
 async fn k25_workers_begin_when_the_handlers_have_heard_all_first_lists() {
     let (maps, deployments, seen) = (maps(), deployments(), Seen::default());
     maps.put(&map("x", 1));
