@@ -45,8 +45,8 @@ mod tests {
             "cargo xtask contract",
             "cargo xtask e2e --may-skip \"${KINFORM_CI_MAY_SKIP:-}\"",
             "cargo xtask schedules",
+            "cargo xtask simulate --seeds 500",
             "cargo xtask ports --quick",
-            "cargo xtask simulate --seeds 1000",
             "cargo xtask mutants --fortieth",
         ];
         let at: Vec<_> = steps.iter().map(|step| script.find(step)).collect();

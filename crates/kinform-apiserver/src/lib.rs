@@ -78,6 +78,7 @@ pub use admin::InvalidRule;
 pub use admission::cel::{ConditionFailure, InvalidCondition, ObjectCondition};
 pub use fault::{Fault, FaultRule, Faults, WatchLag};
 pub use http::body::{Body, CutOff};
+pub use http::documents::parse_documents;
 pub use http::yaml::{DuplicateKey, YamlDocument, YamlError, parse_yaml, write_yaml};
 pub use journal::{Journal, Record};
 pub use seed::Seed;

@@ -70,6 +70,12 @@ pub struct YamlError {
     pub detail: String,
 }
 
+impl YamlError {
+    pub(super) fn new(line: Option<u64>, what: &'static str, detail: String) -> Self {
+        Self { line, what, detail }
+    }
+}
+
 /// Parses the first document of a request's body.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! Manifests and dumps: objects in files, written by people or dumped by servers.
 //!
 //! ```text
-//! --load ──files──▶ texts ──parse──▶ YAML or JSON documents ──list──▶ [Document] ──load──▶ server
+//! --load ──files──▶ texts ──server's reader──▶ YAML or JSON documents ──list──▶ [Document] ──load──▶ server
 //! ```
 //!
 //! An object without a uid is a manifest's: it is created by a request to the server, and a refusal
@@ -15,10 +15,10 @@
 mod files;
 mod list;
 mod load;
-mod parse;
 
 use std::path::PathBuf;
 
+use kinform_apiserver::{YamlError, parse_documents};
 use serde_json::Value;
 
 pub(crate) use self::files::Folders;
@@ -68,8 +68,15 @@ fn read_all(paths: &[PathBuf], folders: Folders) -> Result<Vec<Document>, Failur
             let text = source.read()?;
             let file = source.name();
             let wrong = |what: String| Failure::new(format!("{file}: {what}"));
-            let values = parse::documents(&text, |note| crate::progress!("{file}: {note}"));
-            for value in values.map_err(wrong)? {
+            let read = parse_documents(&text).map_err(|error| wrong(in_full(&error)))?;
+            for document in read {
+                if let Some(doubled) = &document.duplicate {
+                    let (line, key) = (doubled.line, &doubled.key);
+                    crate::progress!(
+                        "{file}: line {line}: key {key:?} is there twice; the last one counts"
+                    );
+                }
+                let value = document.value;
                 if list::is_kustomization(&value) {
                     crate::progress!("{file}: skipped, it is for `kubectl kustomize`");
                     continue;
@@ -85,6 +92,15 @@ fn read_all(paths: &[PathBuf], folders: Folders) -> Result<Vec<Document>, Failur
         }
     }
     Ok(documents)
+}
+
+/// The parser's own words: the file is its user's.
+fn in_full(error: &YamlError) -> String {
+    let detail = &error.detail;
+    match error.line {
+        Some(line) => format!("line {line}: {detail}"),
+        None => detail.clone(),
+    }
 }
 
 impl Document {

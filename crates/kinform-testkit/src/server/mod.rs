@@ -52,6 +52,7 @@
 
 #[cfg(feature = "controllers")]
 mod controllers;
+mod manifests;
 mod operator;
 mod starting;
 
@@ -351,14 +352,15 @@ impl TestServer {
     }
 
     /// Runs an operator on a thread and runtime of its own, so that the tasks it leaves behind can
-    /// be counted. It reaches the server over sockets.
+    /// be counted. It reaches the server over sockets. What it returned, if it ends by itself, is in
+    /// the output of the test.
     ///
     /// # Panics
     /// The server is in process, and has no address: see [`run`](Self::run).
     pub fn spawn<F, O>(&self, operator: impl FnOnce(Config) -> F + Send + 'static) -> Operator
     where
         F: Future<Output = O>,
-        O: Send + 'static,
+        O: Debug + Send + 'static,
     {
         let Reach::Sockets(config) = &self.reach else {
             panic!("a server in process has no address to give to an operator: use `run`");
@@ -368,14 +370,14 @@ impl TestServer {
     }
 
     /// Runs an operator as a task of this runtime, with a client of its own: in process, under the
-    /// same paused time as the test.
+    /// same paused time as the test. What it returned, if it ends by itself, is in the output of the
+    /// test.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn run<F>(&self, operator: impl FnOnce(Client) -> F + Send + 'static) -> Operator
     where
-        F: Future + Send + 'static,
-        F::Output: Send,
+        F: Future<Output: Debug + Send> + Send + 'static,
     {
         let client = match &self.reach {
             Reach::Sockets(_) => self.client(),

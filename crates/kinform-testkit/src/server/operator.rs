@@ -5,6 +5,7 @@
 //! run:   a task of the test's runtime   ──stop──▶ dropped
 //! ```
 
+use std::fmt::Debug;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -33,7 +34,10 @@ enum Running {
 
 impl Operator {
     /// Runs it on a thread and runtime of its own.
-    pub(super) fn thread<F: Future>(operator: impl FnOnce() -> F + Send + 'static) -> Self {
+    pub(super) fn thread<F>(operator: impl FnOnce() -> F + Send + 'static) -> Self
+    where
+        F: Future<Output: Debug>,
+    {
         let stop = CancellationToken::new();
         let stopped = stop.clone();
         let thread = std::thread::spawn(move || {
@@ -53,8 +57,7 @@ impl Operator {
     /// Runs it as a task of this runtime.
     pub(super) fn task<F>(operator: impl FnOnce() -> F + Send + 'static) -> Self
     where
-        F: Future + Send + 'static,
-        F::Output: Send,
+        F: Future<Output: Debug + Send> + Send + 'static,
     {
         let stop = CancellationToken::new();
         let task = tokio::spawn(until_stopped(stop.clone(), operator));
@@ -93,13 +96,27 @@ impl Drop for Operator {
 }
 
 /// An operator that ends by itself still counts as running until it is stopped, when its tasks are
-/// counted.
-async fn until_stopped<F: Future>(stopped: CancellationToken, operator: impl FnOnce() -> F) {
+/// counted. A test that waits for its work fails: its output then says why.
+async fn until_stopped<F>(stopped: CancellationToken, operator: impl FnOnce() -> F)
+where
+    F: Future<Output: Debug>,
+{
     tokio::select! {
         biased;
         () = stopped.cancelled() => {}
-        _ = operator() => stopped.cancelled().await,
+        ended = operator() => {
+            say(&format!("the operator under test has ended by itself: {ended:?}"));
+            stopped.cancelled().await;
+        }
     }
+}
+
+#[expect(
+    clippy::print_stderr,
+    reason = "the output of a test, shown if it fails"
+)]
+fn say(line: &str) {
+    eprintln!("{line}");
 }
 
 /// Waits for the tasks that an operator spawned; a task that does not end is an error.

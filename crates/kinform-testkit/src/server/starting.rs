@@ -32,6 +32,8 @@ type Change = Box<dyn Fn(Builder) -> Builder + Send + Sync>;
 pub struct Starting {
     changes: Vec<Change>,
     definitions: Vec<serde_json::Value>,
+    /// Texts of objects.
+    manifests: Vec<String>,
     place: Place,
     lag: Option<Duration>,
     seed: u64,
@@ -50,6 +52,7 @@ impl Debug for Starting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Starting")
             .field("definitions", &self.definitions.len())
+            .field("manifests", &self.manifests.len())
             .field("place", &self.place)
             .field("lag", &self.lag)
             .field("seed", &self.seed)
@@ -62,6 +65,7 @@ impl Default for Starting {
         Self {
             changes: Vec::new(),
             definitions: Vec::new(),
+            manifests: Vec::new(),
             place: Place::Sockets(None),
             lag: Some(LAG),
             seed: 0,
@@ -77,6 +81,15 @@ impl Starting {
         let definition = serde_json::to_value(K::crd());
         self.definitions
             .push(definition.expect("a definition is plain data"));
+        self
+    }
+
+    /// Creates the objects of a text in YAML or JSON at the start, as [`TestServer::load`] does:
+    /// definitions of other projects, and whatever else a test needs. Called again, it adds.
+    ///
+    /// `TestServer::start().manifests(include_str!("../deploy/crds.yaml"))`
+    pub fn manifests(mut self, manifests: impl Into<String>) -> Self {
+        self.manifests.push(manifests.into());
         self
     }
 
@@ -206,6 +219,7 @@ impl IntoFuture for Starting {
             }
             let (reach, client) = self.reach(&server).await?;
             let definitions = std::mem::take(&mut self.definitions);
+            let manifests = std::mem::take(&mut self.manifests);
             #[cfg(feature = "controllers")]
             let controllers = self.controllers(&server).await?;
             let started = TestServer {
@@ -218,6 +232,9 @@ impl IntoFuture for Starting {
             };
             for definition in &definitions {
                 started.install(definition).await?;
+            }
+            for text in &manifests {
+                started.load(text).await?;
             }
             Ok(started)
         })

@@ -242,3 +242,96 @@ async fn a_link_loses_an_event_or_delivers_it_twice() {
     assert_eq!(seen, ["twice"]);
     assert_eq!(maps.stats().events, 2, "one event was read twice");
 }
+
+/// A bundle in an order in which nothing could be created.
+const BUNDLE: &str = r#"
+apiVersion: stable.example.com/v1
+kind: CronTab
+metadata: {name: nightly, namespace: tools}
+spec: {cronSpec: "0 3 * * *"}
+---
+# A comment alone is no object.
+---
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {mode: "0644"}}
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: b, namespace: tools}}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: crontabs.stable.example.com}
+spec:
+  group: stable.example.com
+  scope: Namespaced
+  names: {kind: CronTab, plural: crontabs, singular: crontab}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties: {spec: {type: object, properties: {cronSpec: {type: string}}}}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: tools, labels: {team: x}}
+"#;
+
+#[tokio::test(start_paused = true)]
+async fn a_test_begins_with_the_objects_of_its_manifests() {
+    let api = TestServer::start().in_process().manifests(BUNDLE).await;
+    let api = api.unwrap();
+    let resource = kube_core::discovery::ApiResource {
+        group: "stable.example.com".into(),
+        version: "v1".into(),
+        api_version: "stable.example.com/v1".into(),
+        kind: "CronTab".into(),
+        plural: "crontabs".into(),
+    };
+    let tabs: Api<kube_core::DynamicObject> =
+        Api::namespaced_with(api.client(), "tools", &resource);
+    let tab = tabs.get("nightly").await.unwrap();
+    assert_eq!(tab.data["spec"]["cronSpec"], "0 3 * * *");
+    let map: ConfigMap = api.get("default/a").await.unwrap().unwrap();
+    assert_eq!(value(&map, "mode"), Some("0644"));
+    let other: Option<ConfigMap> = api.get("tools/b").await.unwrap();
+    assert!(other.is_some());
+    let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(api.client());
+    let tools = namespaces.get("tools").await.unwrap();
+    assert_eq!(tools.labels()["team"], "x", "it is the one of the file");
+
+    let more = "kind: ConfigMap\napiVersion: v1\nmetadata: {name: c, namespace: new}\n";
+    assert_eq!(api.load(more).await.unwrap(), 1);
+    assert_eq!(api.load("").await.unwrap(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn manifests_that_cannot_be_created_are_errors_that_name_the_object() {
+    let api = TestServer::start().in_process().await.unwrap();
+    let map = "kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n";
+    assert_eq!(api.load(map).await.unwrap(), 1);
+    let cases = [
+        (map, "create ConfigMap a: "),
+        (
+            "kind: Foo\napiVersion: x/v1\nmetadata: {name: f}\n",
+            "create Foo f: the server has no Foo in \"x/v1\"",
+        ),
+        ("kind: ConfigMap\napiVersion: v1\n", "create ConfigMap : "),
+        ("a: 1\n---\nb: c: d\n", "read manifests: line 3: "),
+        ("- 1\n", "create  : the server has no  in \"\""),
+    ];
+    for (text, told) in cases {
+        let error = api.load(text).await.unwrap_err().to_string();
+        assert!(error.starts_with(told), "{text:?}: {error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_that_fails_still_stops() {
+    let api = TestServer::start().in_process().await.unwrap();
+    let operator = api.run(|_| async { Err::<(), _>("no kubeconfig") });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    operator.stop().await.unwrap();
+}

@@ -1,65 +1,65 @@
-//! Documents of a text, in YAML or JSON.
+//! The documents of a file, in YAML or JSON.
 //!
 //! ```text
-//! text ─┬ begins with { : JSON values, one after the other ─┬─▶ [Value]
-//!       └ else, or no JSON: parts between `---` ──server's reader of YAML──┘   notes: doubled keys
+//! text ─┬ begins with { : JSON values, one after the other ─┬─▶ [YamlDocument]
+//!       └ else, or no JSON: parts between `---` ──reader of bodies──┘
 //! ```
 //!
-//! The server's own reader parses each part, so that a file means what it means in a request:
+//! The reader of request bodies parses each part, so that a file means what it means in a request:
 //! octal modes, words that are booleans, the last of two equal keys.
 //!
 //! Upstream counterpart: `apimachinery:pkg/util/yaml` (`YAMLOrJSONDecoder`, `YAMLReader`).
 
-use kinform_apiserver::parse_yaml;
 use serde_json::Value;
 
-/// Parses all documents; `note` receives what their author should know.
+use super::yaml::{YamlDocument, YamlError, parse_yaml};
+
+/// Parses all documents of a file in YAML, or JSON values one after the other, of any size. Each of
+/// up to 128 levels takes some 20 KB of stack without optimization. Lines are those of the text.
 ///
 /// # Errors
-/// A line and a cause: the text is neither YAML nor JSON.
-pub(super) fn documents(text: &str, note: impl Fn(String)) -> Result<Vec<Value>, String> {
+/// The text is neither YAML nor JSON, or what follows the dashes between two documents would be lost.
+pub fn parse_documents(text: &str) -> Result<Vec<YamlDocument>, YamlError> {
     if !text.trim_start().starts_with('{') {
-        return yaml(text, note);
+        return yaml(text);
     }
     let stream = serde_json::Deserializer::from_str(text).into_iter::<Value>();
-    let json: Result<Vec<Value>, _> = stream.collect();
+    let plain = |value| YamlDocument {
+        value,
+        duplicate: None,
+    };
+    let json: Result<Vec<YamlDocument>, _> = stream.map(|value| value.map(plain)).collect();
     // A map of YAML may begin with a brace, too, and documents of both kinds may be mixed.
-    json.or_else(|error| yaml(text, note).map_err(|_| error.to_string()))
+    json.or_else(|error| {
+        yaml(text).map_err(|_| YamlError::new(None, "neither JSON nor YAML", error.to_string()))
+    })
 }
 
-fn yaml(text: &str, note: impl Fn(String)) -> Result<Vec<Value>, String> {
-    let mut values = Vec::new();
+fn yaml(text: &str) -> Result<Vec<YamlDocument>, YamlError> {
+    let mut documents = Vec::new();
     for (before, part) in parts(text)? {
-        let at = |line: u64| before + line;
-        let document = parse_yaml(part.as_bytes()).map_err(|error| match error.line {
-            Some(line) => format!("line {}: {}", at(line), error.detail),
-            None => error.detail,
+        let mut document = parse_yaml(part.as_bytes()).map_err(|mut error| {
+            error.line = error.line.map(|line| before + line);
+            error
         })?;
-        if let Some(doubled) = document.duplicate {
-            let (line, key) = (at(doubled.line), doubled.key);
-            note(format!(
-                "line {line}: key {key:?} is there twice; the last one counts"
-            ));
+        if let Some(doubled) = &mut document.duplicate {
+            doubled.line += before;
         }
-        values.push(document.value);
+        documents.push(document);
     }
-    Ok(values)
+    Ok(documents)
 }
 
 /// The parts between lines of three dashes, each with the number of lines before it.
-///
-/// # Errors
-/// Behind the dashes is more than blanks and a comment: what follows would be lost.
-fn parts(text: &str) -> Result<Vec<(u64, &str)>, String> {
+fn parts(text: &str) -> Result<Vec<(u64, &str)>, YamlError> {
     let (mut parts, mut from, mut from_line) = (Vec::new(), 0, 0);
     let (mut at, mut line_number) = (0, 0);
     for line in text.split_inclusive('\n') {
         if let Some(rest) = line.strip_prefix("---").map(str::trim) {
             if !rest.is_empty() && !rest.starts_with('#') {
-                let number = line_number + 1;
-                return Err(format!(
-                    "line {number}: invalid Yaml document separator: {rest}"
-                ));
+                let detail = format!("invalid Yaml document separator: {rest}");
+                let what = "invalid document separator";
+                return Err(YamlError::new(Some(line_number + 1), what, detail));
             }
             parts.push((from_line, &text[from..at]));
             (from, from_line) = (at, line_number);
@@ -78,9 +78,19 @@ mod tests {
 
     use super::*;
 
+    fn values(text: &str) -> Vec<Value> {
+        let documents = parse_documents(text).unwrap();
+        documents.into_iter().map(|one| one.value).collect()
+    }
+
+    fn fault(text: &str) -> (Option<u64>, String) {
+        let error = parse_documents(text).unwrap_err();
+        (error.line, error.detail)
+    }
+
     #[track_caller]
     fn check(text: &str, expected: &[Value]) {
-        assert_eq!(documents(text, |_| {}).unwrap(), expected, "{text}");
+        assert_eq!(values(text), expected, "{text}");
     }
 
     #[test]
@@ -112,33 +122,30 @@ mod tests {
 
     #[test]
     fn faults_and_doubled_keys_are_named_by_the_line_of_the_file() {
-        let notes = std::cell::RefCell::new(Vec::new());
         let text = "kind: A\n---\nkind: B\ndata:\n  a: 1\n  a: 2\n";
-        let values = documents(text, |note| notes.borrow_mut().push(note)).unwrap();
-        assert_eq!(values[1]["data"]["a"], 2);
-        assert_eq!(
-            notes.into_inner(),
-            ["line 6: key \"a\" is there twice; the last one counts"]
-        );
-        let fault = documents("kind: A\n---\nkind: B\na: b: c\n", |_| {}).unwrap_err();
-        assert!(fault.starts_with("line 4: "), "{fault}");
+        let documents = parse_documents(text).unwrap();
+        assert_eq!(documents[1].value["data"]["a"], 2);
+        let doubled = documents[1].duplicate.as_ref().unwrap();
+        assert_eq!((doubled.line, &*doubled.key), (6, "a"));
+        assert_eq!(fault("kind: A\n---\nkind: B\na: b: c\n").0, Some(4));
         // apimachinery: YAMLReader refuses such a line
-        let fault = documents("kind: A\n--- {kind: B}\n", |_| {}).unwrap_err();
-        assert_eq!(fault, "line 2: invalid Yaml document separator: {kind: B}");
-        let fault = documents("{\"kind\":", |_| {}).unwrap_err();
-        assert!(fault.contains("line 1"), "{fault}");
+        let (line, detail) = fault("kind: A\n--- {kind: B}\n");
+        assert_eq!(line, Some(2));
+        assert_eq!(detail, "invalid Yaml document separator: {kind: B}");
+        let (line, detail) = fault("{\"kind\":");
+        assert!(line.is_none() && detail.contains("line 1"), "{detail}");
     }
 
     #[test]
     fn a_document_is_as_deep_as_in_json() {
-        // As the thread that reads manifests.
-        let thread = std::thread::Builder::new().stack_size(super::super::STACK);
+        // As the threads that read manifests.
+        let thread = std::thread::Builder::new().stack_size(16 << 20);
         let deep = |levels| {
             (0..levels)
                 .map(|at| " ".repeat(at) + "a:\n")
                 .collect::<String>()
         };
-        let read = thread.spawn(move || [120, 140].map(|it| documents(&deep(it), |_| {}).is_ok()));
+        let read = thread.spawn(move || [120, 140].map(|it| parse_documents(&deep(it)).is_ok()));
         assert_eq!(read.unwrap().join().unwrap(), [true, false]);
     }
 }
