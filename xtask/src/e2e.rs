@@ -258,10 +258,17 @@ fn summed_up(mut command: Command, leave: Leave<'_>) -> Result<String, String> {
         .wait()
         .map_err(|error| format!("e2e: lost: {error}"))?;
     let skipped = Skipped::of(&rows);
+    let is_empty = rows.is_empty();
     let table = table(rows);
     let seconds = began.elapsed().as_secs();
     if !status.success() {
         return Err(format!("{table}e2e: FAILED in {seconds} s: {status}"));
+    }
+    // A filter that fits no test is no success.
+    if is_empty {
+        return Err(format!(
+            "e2e: FAILED in {seconds} s: nothing was checked, as no test has such a name"
+        ));
     }
     let closing = skipped.close(seconds, leave);
     closing

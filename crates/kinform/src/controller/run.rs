@@ -44,6 +44,10 @@ use crate::share::Share;
 use crate::source::ResourceInfo;
 use crate::workqueue::WorkQueue;
 
+/// BOUND: the time that the last changes before a term wait for the first lists, which the workers
+/// begin without then.
+const HANDOVER: Duration = Duration::from_millis(100);
+
 /// The way in which a run of a [`Reconciler`](super::Reconciler) ended without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -157,12 +161,14 @@ impl<C: Send + Sync + 'static> Runner<C> {
             intake.listening.push(listening);
         }
         let _stopping_on_drop = stopping.clone().drop_guard();
+        let waits = recent.is_some_and(|recent| !recent.keys().is_empty());
+        let limit = waits.then_some(HANDOVER);
         tokio::select! {
             biased;
             // First: a loss comes with a stop of the term, and leaves the queue open.
             () = lost.cancelled() => return Ok(intake.lose()),
             () = stop.asked() => return Ok(Finish::Stopped),
-            filled = intake.filled(&self.triggers) => { filled?; }
+            filled = intake.filled(&self.triggers, limit) => { filled?; }
         }
         if let Some(recent) = recent {
             self.queue
@@ -346,12 +352,21 @@ impl Intake {
         }
     }
 
-    /// Waits until the queue has the keys of all first lists. A worker that began before would run
-    /// a key for its object, and once more for what it owns.
-    async fn filled(&self, triggers: &[Box<dyn Trigger>]) -> Result<(), Error> {
+    /// Waits until the queue has the keys of all first lists, or for so long once the caches have
+    /// them. A worker that began before would run a key for its object, and once more for what it
+    /// owns.
+    async fn filled(
+        &self,
+        triggers: &[Box<dyn Trigger>],
+        limit: Option<Duration>,
+    ) -> Result<(), Error> {
         try_join_all(triggers.iter().map(|trigger| trigger.synced())).await?;
-        if !mutant!("K25") {
-            join_all(self.listening.iter().map(|one| one.heard_first())).await;
+        let heard = join_all(self.listening.iter().map(|one| one.heard_first()));
+        match limit {
+            _ if mutant!("K25") => {}
+            None => drop(heard.await),
+            // It begins with what it has.
+            Some(limit) => drop(tokio::time::timeout(limit, heard).await),
         }
         Ok(())
     }

@@ -103,6 +103,31 @@ async fn a_term_begins_with_the_changes_of_the_last_minute_deleted_objects_among
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_last_changes_before_a_term_wait_100_ms_for_the_first_lists() {
+    let (maps, seen) = (maps(), Seen::default());
+    maps.put(&map("a", 1));
+    let mut reconciler = controller(&maps).reconciling(see(&seen));
+    reconciler.follow().unwrap();
+    maps.put(&map("a", 2));
+    maps.heard.send_replace(false);
+    let (stop, lost) = (CancellationToken::new(), CancellationToken::new());
+    let mut term = std::pin::pin!(reconciler.lead(&stop, &lost));
+    for expected in [&[][..], &["a/a 2"]] {
+        let later = async {
+            tokio::time::sleep(60 * MS).await;
+            seen.take().await
+        };
+        tokio::select! {
+            biased;
+            _ = &mut term => panic!("it leads"),
+            seen = later => assert_eq!(seen, expected),
+        }
+    }
+    stop.cancel();
+    assert_eq!(term.await.unwrap(), Finish::Stopped);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_term_that_is_lost_during_a_stop_does_not_wait_for_the_grace_period() {
     let (maps, seen) = (maps(), Seen::default());
     maps.put(&map("x", 1));
