@@ -122,7 +122,7 @@ enum Only {
     /// The inspector's page in Chromium. Opt-in: a release build, and some minutes.
     Browser(browser::Arguments),
     /// `kinform top` on terminals of tmux, 80x24 and 200x50. Opt-in.
-    Terminal,
+    Terminal(terminal::Arguments),
     /// Scripted histories through kinform and the real client-go: the same notifications.
     Differential {
         /// The number of histories; 50, or one if a seed is given.
@@ -205,7 +205,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
         }
         Some(Only::Upstream) => peers(root, "upstream::", leave),
         Some(Only::Browser(arguments)) => browser(root, arguments, leave),
-        Some(Only::Terminal) => terminal(root, leave),
+        Some(Only::Terminal(arguments)) => terminal(root, arguments, leave),
         Some(Only::Differential {
             histories,
             seed,
@@ -419,7 +419,11 @@ fn browser(
     }
 }
 
-fn terminal(root: &Path, leave: Leave<'_>) -> Result<String, String> {
+fn terminal(
+    root: &Path,
+    arguments: &terminal::Arguments,
+    leave: Leave<'_>,
+) -> Result<String, String> {
     if !terminal::is_possible() {
         say(&format!(
             "SKIPPED: the terminal's checks need {}",
@@ -428,7 +432,7 @@ fn terminal(root: &Path, leave: Leave<'_>) -> Result<String, String> {
         let row = format!("kinform top in tmux | embedded | {SKIPPED} no tmux |");
         return Skipped::of(&[row]).close(0, leave);
     }
-    terminal::run(root)
+    terminal::run(root, arguments)
 }
 
 fn differential(

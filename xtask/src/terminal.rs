@@ -11,9 +11,11 @@
 //! BOUND: each fact may take 30 s.
 //!
 //! * `terminal/picture.rs`: a screen as a picture for the documents.
+//! * `terminal/figures.rs`: the cost of a screen.
 //!
 //! Upstream counterpart: none.
 
+mod figures;
 mod picture;
 
 use std::fmt::Write as _;
@@ -25,7 +27,23 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use clap::Args;
+
 use crate::suite;
+
+/// The checks, or the cost.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Measures the cost of a screen instead, with release builds.
+    #[arg(long)]
+    figures: bool,
+    /// The length of each of the six windows of figures.
+    #[arg(long, default_value_t = 60, requires = "figures")]
+    seconds: u64,
+    /// Changes a second of figures.
+    #[arg(long, default_value_t = 10_000, requires = "figures")]
+    rate: u64,
+}
 
 /// BOUND: the time for a fact to be shown.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -85,12 +103,17 @@ const FACTS: [(&str, &[&str]); 5] = [
     ),
 ];
 
-/// Runs the checks; returns a line for each.
+/// Runs the checks, or measures; returns a line for each.
 ///
 /// # Errors
 /// A program does not build or start, or a check failed: the screen that was there.
-pub(crate) fn run(root: &Path) -> Result<String, String> {
-    let (kinform, watched) = programs(root)?;
+pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> {
+    if arguments.figures {
+        let (kinform, watched) = programs(root, &["--release"])?;
+        let length = Duration::from_secs(arguments.seconds);
+        return figures::measure((&kinform, &watched), arguments.rate, length);
+    }
+    let (kinform, watched) = programs(root, &[])?;
     let mut report = String::new();
     for (width, height) in SIZES {
         let mut program = Program::start(&watched, &[])?;
@@ -135,7 +158,7 @@ pub(crate) fn pictures(root: &Path, folder: &Path) -> Result<(), String> {
     if !is_possible() {
         return Err(format!("pictures of the terminal need {NEEDED}"));
     }
-    let (kinform, watched) = programs(root)?;
+    let (kinform, watched) = programs(root, &[])?;
     let mut program = Program::start(&watched, &["--rate", "900"])?;
     for word in SEEN {
         program.obey(word)?;
@@ -163,11 +186,12 @@ pub(crate) fn is_possible() -> bool {
     suite::is_there("tmux", "-V")
 }
 
-/// The command, and the program that is watched.
-fn programs(root: &Path) -> Result<(PathBuf, PathBuf), String> {
-    let kinform = suite::program(root, root, &["build", "-p", "kinform-cli"], "kinform")?;
-    let e2e = root.join("e2e");
-    let watched = suite::program(root, &e2e, &["build", "--bin", "watched"], "watched")?;
+/// The command, and the program that is watched, of this build.
+fn programs(root: &Path, flags: &[&str]) -> Result<(PathBuf, PathBuf), String> {
+    let words = [&["build", "-p", "kinform-cli"], flags].concat();
+    let kinform = suite::program(root, root, &words, "kinform")?;
+    let words = [&["build", "--bin", "watched"], flags].concat();
+    let watched = suite::program(root, &root.join("e2e"), &words, "watched")?;
     Ok((kinform, watched))
 }
 
@@ -325,6 +349,13 @@ impl Screen {
         let mut command = Command::new("tmux");
         command.args(["-L", &self.socket]).args(words);
         command
+    }
+
+    /// The process of `kinform top`.
+    fn program(&self) -> Result<u32, String> {
+        let shell = self.captured(&["list-panes", "-F", "#{pane_pid}"]);
+        let shell = shell.trim().parse();
+        figures::child_of(shell.map_err(|_| "terminal: tmux names no process".to_owned())?)
     }
 
     fn keys(&self, keys: &[&str]) {
