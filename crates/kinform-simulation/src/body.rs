@@ -1,7 +1,7 @@
 //! The body of an answer on its way to a process.
 //!
 //! ```text
-//! pieces ─▶ cut? dead? one way? frozen? ─▶ a hop, or byte by byte ─▶ the process
+//! pieces ─▶ cut? dead? one way? frozen? deaf? ─▶ a hop, or byte by byte ─▶ the process
 //! ```
 
 use std::io;
@@ -17,6 +17,7 @@ use kinform_testkit::ReplyBody;
 use tokio::sync::watch;
 
 use crate::line::{Line, reset};
+use crate::script::Watched;
 
 /// The time from one byte to the next of a body that trickles.
 const TRICKLE: Duration = Duration::from_secs(1);
@@ -25,6 +26,8 @@ struct Passage {
     line: Arc<Line>,
     connection: u64,
     is_watch: bool,
+    /// The type that it watches.
+    watched: Option<Watched>,
     cuts: watch::Receiver<u64>,
     chunks: BoxStream<'static, Result<Bytes, io::Error>>,
     waiting: Bytes,
@@ -33,7 +36,7 @@ struct Passage {
 /// The same bytes, later.
 pub(crate) fn through(
     line: Arc<Line>,
-    (connection, is_watch): (u64, bool),
+    (connection, is_watch, path): (u64, bool, &str),
     body: ReplyBody,
 ) -> ReplyBody {
     let mut cuts = line.cuts.subscribe();
@@ -42,6 +45,7 @@ pub(crate) fn through(
         line,
         connection,
         is_watch,
+        watched: Watched::of(path).filter(|_| is_watch),
         cuts,
         chunks: body.into_data_stream().boxed(),
         waiting: Bytes::new(),
@@ -71,6 +75,9 @@ impl Passage {
             }
         }
         self.line.heard(self.connection).await;
+        if let Some(watched) = self.watched {
+            self.line.hears_of(watched).await;
+        }
         if *self.line.trickles.borrow() {
             tokio::time::sleep(TRICKLE).await;
             return Some(Ok(self.waiting.split_to(1)));

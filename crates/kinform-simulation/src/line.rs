@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::finding::Invariant;
 use crate::pace::Pace;
-use crate::script::{On, Trap};
+use crate::script::{On, Trap, Watched};
 use crate::shared::{Life, Shared, lock};
 
 /// Requests a second of a process, and those that it may send at once: as kinform's clients.
@@ -41,6 +41,8 @@ pub(crate) struct Line {
     /// Answers do not arrive.
     pub(crate) one_way: watch::Sender<bool>,
     pub(crate) trickles: watch::Sender<bool>,
+    /// The type whose watches bring nothing.
+    pub(crate) deaf_to: watch::Sender<Option<Watched>>,
     /// The longest delay of a request and of an answer, in milliseconds.
     pub(crate) slow: AtomicU64,
     /// The number of cuts: a connection of an earlier number is broken.
@@ -77,6 +79,13 @@ impl Line {
         let _ = self.one_way.subscribe().wait_for(|one_way| !*one_way).await;
         self.moving().await;
         self.alive(connection).await;
+    }
+
+    /// Waits while watches of this type bring nothing.
+    pub(crate) async fn hears_of(&self, watched: Watched) {
+        let is_heard = |deaf_to: &Option<Watched>| *deaf_to != Some(watched);
+        // The sender is here.
+        let _ = self.deaf_to.subscribe().wait_for(is_heard).await;
     }
 
     pub(crate) async fn delay(&self) {

@@ -32,7 +32,7 @@ use tokio::time::Instant;
 use crate::asked::{self, Asked};
 use crate::body::through;
 use crate::line::{Line, reset};
-use crate::script::{Net, On, Trap};
+use crate::script::{Net, On, Trap, Watched};
 use crate::shared::{Life, Order, Shared, lock};
 
 /// BOUND: the time after which an HTTP client gives a request up that is no watch.
@@ -57,6 +57,7 @@ impl Wire {
             frozen: watch::Sender::new(false),
             one_way: watch::Sender::new(false),
             trickles: watch::Sender::new(false),
+            deaf_to: watch::Sender::new(None),
             slow: AtomicU64::new(0),
             cuts: watch::Sender::new(0),
             connections: AtomicU64::new(0),
@@ -199,6 +200,7 @@ impl Wire {
                 self.0.is_lied_to.store(true, Ordering::Relaxed);
                 self.0.audited.tamper(Tamper::Drop);
             }
+            Net::Deaf(watched) => drop(self.0.deaf_to.send_replace(Some(watched))),
         }
     }
 
@@ -215,6 +217,7 @@ impl Wire {
             }
             Net::Trickle => drop(self.0.trickles.send_replace(false)),
             Net::Slow(_) => self.0.slow.store(0, Ordering::Relaxed),
+            Net::Deaf(_) => drop(self.0.deaf_to.send_replace(None)),
             // A network that has lost a connection does not find it again.
             Net::HalfOpen | Net::Cut | Net::CutAfter(_) | Net::Duplicate | Net::Drop => {}
         }
@@ -222,7 +225,8 @@ impl Wire {
 
     /// All faults end.
     pub(crate) fn heal_all(&self) {
-        for what in [Net::Refuse, Net::OneWay, Net::Trickle, Net::Slow(0)] {
+        let deaf = Net::Deaf(Watched::Maps);
+        for what in [Net::Refuse, Net::OneWay, Net::Trickle, Net::Slow(0), deaf] {
             self.heal(what);
         }
         self.freeze(false);
@@ -310,7 +314,7 @@ impl Line {
         self.heard(connection).await;
         self.delay().await;
         shared.hop().await;
-        Ok(reply?.map(|body| through(self, (connection, asked.is_watch), body)))
+        Ok(reply?.map(|body| through(self, (connection, asked.is_watch, &path), body)))
     }
 
     fn sprung(&self, asked: Asked) -> Option<Trap> {

@@ -35,7 +35,7 @@ pub const STATES: [State; 6] = [
 ];
 
 /// All kinds of faults, as scripts name them.
-pub const FAULTS: [&str; 45] = [
+pub const FAULTS: [&str; 46] = [
     "crash",
     "stop",
     "pause",
@@ -60,6 +60,7 @@ pub const FAULTS: [&str; 45] = [
     "slow",
     "duplicate",
     "drop",
+    "deaf",
     "restart",
     "restartWithoutHistory",
     "restore",

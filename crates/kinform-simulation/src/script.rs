@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::settings::Settings;
 
 /// The version of the format.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The script of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -164,6 +164,29 @@ pub enum Net {
     Duplicate,
     /// The next piece of a watch is lost.
     Drop,
+    /// The watches of one type bring nothing; those of the other go on.
+    Deaf(Watched),
+}
+
+/// The types that the processes watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Watched {
+    /// Config maps, which are reconciled.
+    Maps,
+    /// Secrets, their copies.
+    Secrets,
+}
+
+impl Watched {
+    /// The type of a collection, by its path.
+    pub(crate) fn of(path: &str) -> Option<Self> {
+        match path.rsplit('/').next() {
+            Some("configmaps") => Some(Self::Maps),
+            Some("secrets") => Some(Self::Secrets),
+            _ => None,
+        }
+    }
 }
 
 /// The misbehaviour of a server. Times are milliseconds.

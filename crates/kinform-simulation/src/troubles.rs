@@ -422,6 +422,7 @@ fn name(act: &Act) -> Option<&'static str> {
             Net::Slow(_) => "slow",
             Net::Duplicate => "duplicate",
             Net::Drop => "drop",
+            Net::Deaf(_) => "deaf",
         },
         Act::Server(_, trouble) => match trouble {
             Trouble::Restart(_) => "restart",
