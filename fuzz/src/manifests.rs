@@ -5,10 +5,11 @@
 //!        └─ drawn ──▶ documents, lists in lists ──▶ text with separators ──▶ these documents, these objects
 //! ```
 //!
-//! The parser is that of `kinform-cli/src/manifest/`, compiled here: the command is a binary, with an
-//! allocator of its own.
+//! Lists are taken apart by `kinform-cli/src/manifest/`, compiled here: the command is a binary, with
+//! an allocator of its own. The parser is the server's.
 //! Upstream: `apimachinery:pkg/util/yaml`, `cli-runtime:pkg/resource`.
 
+use kinform_apiserver::parse_documents;
 use serde_json::{Value, json};
 
 use crate::draw::Draw;
@@ -17,12 +18,6 @@ use crate::yaml;
 
 #[path = "../../crates/kinform-cli/src/manifest/list.rs"]
 mod list;
-#[path = "../../crates/kinform-cli/src/manifest/parse.rs"]
-mod parse;
-
-/// The stack of the thread on which the command reads manifests; its tests name it.
-#[cfg(test)]
-const STACK: usize = 16 << 20;
 
 /// The effect of a document, as in the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,19 +63,24 @@ const LISTS: usize = 3;
 pub fn run(bytes: &[u8]) -> Shape {
     let mut shape = Shape::default();
     let text = String::from_utf8_lossy(bytes);
-    match parse::documents(&text, |note| assert!(note.starts_with("line "), "{note}")) {
+    match parse_documents(&text) {
         Ok(documents) => {
+            let lines = text.lines().count() as u64;
+            let doubled = documents.iter().filter_map(|one| one.duplicate.as_ref());
+            for key in doubled {
+                assert!((1..=lines).contains(&key.line), "{key} of {text:?}");
+            }
             shape.count(documents.len());
             let separators = text.lines().filter(|line| line.starts_with("---")).count();
             if !text.trim_start().starts_with('{') {
                 assert!(documents.len() <= separators + 1, "{text:?}");
             }
             for document in documents {
-                shape.saw(list::is_kustomization(&document));
-                of_document(document, &mut shape);
+                shape.saw(list::is_kustomization(&document.value));
+                of_document(document.value, &mut shape);
             }
         }
-        Err(why) => shape.text(&why),
+        Err(why) => shape.text(&why.detail),
     }
     drawn(&mut Draw::new(bytes), &mut shape);
     shape
@@ -116,8 +116,10 @@ fn drawn(draw: &mut Draw<'_>, shape: &mut Shape) {
         text.push_str(draw.pick(&["---\n", "--- # comment\n", "---   \r\n", "# c\n---\n"]));
         text.push_str(&yaml::printed(document, draw));
     }
-    let found = parse::documents(&text, |note| panic!("{note} of {text:?}"));
-    let mut found = found.unwrap_or_else(|why| panic!("{why} of {text:?}"));
+    let found = parse_documents(&text).unwrap_or_else(|why| panic!("{why} of {text:?}"));
+    let doubled = found.iter().find_map(|one| one.duplicate.as_ref());
+    assert!(doubled.is_none(), "{doubled:?} of {text:?}");
+    let mut found: Vec<Value> = found.into_iter().map(|one| one.value).collect();
     // A comment before the first separator is a document without content.
     found.retain(|it| !it.is_null());
     assert_eq!(found, documents, "{text:?}");

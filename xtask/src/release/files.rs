@@ -30,9 +30,11 @@ fn write(release: &Release, name: &str, text: &str) -> Result<String, String> {
 /// Writes the recipe of an image that holds the static program alone.
 pub(super) fn container(release: &Release) -> Result<String, String> {
     let (program, notices) = (name_of_static(release), notices::FILE);
+    let licence = fs::copy(release.root.join("LICENSE"), release.folder.join("LICENSE"));
+    licence.map_err(|error| format!("LICENSE: {error}"))?;
     let text = format!(
         "# docker build -f Containerfile -t kinform:{} .\nFROM scratch\nCOPY --chmod=755 {program} /kinform\n\
-         COPY {notices} /\nUSER 65532:65532\nENTRYPOINT [\"/kinform\"]\n",
+         COPY LICENSE {notices} /\nUSER 65532:65532\nENTRYPOINT [\"/kinform\"]\n",
         release.workspace.version()
     );
     write(release, "Containerfile", &text)

@@ -1,8 +1,8 @@
 //! The licences of the code that the program has from others, in one file.
 //!
 //! ```text
-//! crates of the bill ──▶ LICENSE*, COPYING*, NOTICE* of each ──▶ equal texts once ──▶ NOTICES.txt
-//! the C library of the static program ──▶ version, licence, how to replace it ──┘
+//! crates of the bill ──▶ LICENSE*, COPYING*, NOTICE* of each, at any depth ──▶ equal texts once ──▶ NOTICES.txt
+//! Rust's library; the C library of the static program, its version, how to replace it ──────────┘
 //! ```
 //!
 //! Most licences ask that their text goes with a program. The same commit has the same file on machines
@@ -28,26 +28,35 @@ const NO_LGPL: &str = "the licence of the C library, which the static program ha
                        /usr/share/common-licenses/LGPL-2.1 of Debian's package base-files";
 /// The beginnings of files with a licence, in lower case.
 const NAMES: [&str; 5] = ["license", "licence", "copying", "notice", "unlicense"];
-/// BOUND: a licence is shorter; what is longer is no text that goes with a program.
+/// BOUND: a licence is shorter; a longer file is something else.
 const MOST: u64 = 256 << 10;
+/// BOUND: folders in folders of a crate.
+const DEPTH: usize = 8;
+/// The licences of Rust, in the folder of its toolchain.
+const RUST: &str = "share/doc/rust/licenses";
+/// The message where they are missing.
+const NO_RUST: &str = "the licences of Rust's standard library are not in the file: share/doc/rust/licenses of \
+                       the toolchain, which rustup installs";
 
 /// Writes the file.
 pub(super) fn write(release: &Release) -> Outcome {
     let written = texts(release).and_then(|(texts, count)| {
+        let rust = rust()?;
         let library = fs::read_to_string(LGPL).ok();
-        let text = [
-            head(&c_library()?),
-            texts,
-            library.clone().unwrap_or_default(),
-        ]
-        .join("\n");
+        let missing = match (&rust, &library) {
+            (None, _) => Some(NO_RUST),
+            (_, None) => Some(NO_LGPL),
+            _ => None,
+        };
+        let ends = [rust, library].map(Option::unwrap_or_default);
+        let text = [head(&c_library()?), texts, ends.join("\n")].join("\n");
         let path = release.folder.join(FILE);
         fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok((library.is_some(), format!("{FILE}: {count} texts")))
+        Ok((missing, format!("{FILE}: {count} texts of crates")))
     });
     match written {
-        Ok((true, told)) => Outcome::Passed(told),
-        Ok((false, _)) => Outcome::Missing(NO_LGPL.to_owned()),
+        Ok((None, told)) => Outcome::Passed(told),
+        Ok((Some(missing), _)) => Outcome::Missing(missing.to_owned()),
         Err(failed) => Outcome::Failed(failed),
     }
 }
@@ -62,13 +71,37 @@ pub(super) fn c_library() -> Result<String, String> {
 }
 
 fn head(version: &str) -> String {
+    let package = ["-W", "-f=${source:Package} ${source:Version}", "libc6-dev"];
+    // Other distributions have no such program: the version says enough.
+    let package = output(Command::new("dpkg-query").args(package));
+    let from = package.map_or_else(
+        |_| "the distribution on which it was built".to_owned(),
+        |package| format!("Debian's source package {}", package.trim()),
+    );
     format!(
-        "kinform is under the Apache License 2.0 (LICENSE). It has code of others in it, under the licences below.\n\n\
-         The static program has the GNU C Library {version} in it, unchanged, which is under the GNU Lesser General\n\
-         Public License 2.1 or later; its source is at https://www.gnu.org/software/libc/. To replace it, build\n\
-         kinform from its own source with another one: RUSTFLAGS=\"-C target-feature=+crt-static\" cargo build --release\n\
-         --locked --package kinform-cli --target x86_64-unknown-linux-gnu.\n"
+        "kinform is under the Apache License 2.0 (LICENSE). It has code of others in it, under the licences below:\n\
+         crates, Rust's standard library, and the C library.\n\n\
+         The static program has the GNU C Library {version} in it, as {from} has it.\n\
+         It is under the GNU Lesser General Public License 2.1 or later. To replace it, build kinform from its own\n\
+         source with another one: RUSTFLAGS=\"-C target-feature=+crt-static\" cargo build --release --locked\n\
+         --package kinform-cli --target x86_64-unknown-linux-gnu.\n"
     )
+}
+
+/// The licences of Rust's standard library, which every program has in it, if the toolchain has them.
+fn rust() -> Result<Option<String>, String> {
+    let root = output(Command::new("rustc").args(["--print", "sysroot"]))?;
+    let version = output(Command::new("rustc").arg("--version"))?;
+    let read = |name: &str| fs::read_to_string(Path::new(root.trim()).join(RUST).join(name)).ok();
+    let texts: Option<Vec<String>> = ["MIT.txt", "Apache-2.0.txt"]
+        .into_iter()
+        .map(read)
+        .collect();
+    let (rule, version) = ("-".repeat(80), version.trim());
+    Ok(texts.map(|texts| {
+        let texts = texts.join("\n");
+        format!("{rule}\nThe standard library of {version} (MIT OR Apache-2.0)\n\n{texts}\n")
+    }))
 }
 
 /// The texts of all crates, and how many they are.
@@ -88,7 +121,7 @@ fn texts(release: &Release) -> Result<(String, usize), String> {
         let folder = folder
             .and_then(Path::parent)
             .ok_or_else(|| format!("{line}: it has no folder"))?;
-        let found = of_folder(folder)?;
+        let found = of_folder(folder, DEPTH)?;
         if found.is_empty() {
             without.insert(line.clone());
         }
@@ -104,14 +137,19 @@ fn named(package: &Value) -> (&str, &str) {
     (text("name"), text("version"))
 }
 
-/// The licences in a folder, without differences of white space at the ends of lines.
-fn of_folder(folder: &Path) -> Result<BTreeSet<String>, String> {
+/// The licences in a folder and in those within it, this deep, without differences of white space at
+/// the ends of lines.
+fn of_folder(folder: &Path, depth: usize) -> Result<BTreeSet<String>, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     let mut texts = BTreeSet::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name().to_string_lossy().to_lowercase();
-        let facts = entry.metadata().map_err(failed)?;
+        // A link may lead out of the crate.
+        let facts = fs::symlink_metadata(entry.path()).map_err(failed)?;
+        if facts.is_dir() && depth > 0 {
+            texts.extend(of_folder(&entry.path(), depth - 1)?);
+        }
         if facts.is_file() && facts.len() <= MOST && NAMES.iter().any(|one| name.starts_with(one)) {
             let text = fs::read(entry.path()).map_err(failed)?;
             let text = String::from_utf8_lossy(&text);
@@ -176,10 +214,15 @@ mod tests {
     #[test]
     fn the_licences_of_a_folder_are_read_by_their_names() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let found = of_folder(&root).unwrap();
+        let found = of_folder(&root, 0).unwrap();
         assert_eq!(found.len(), 1);
         assert!(found.iter().all(|text| text.contains("Apache License")));
-        let none = of_folder(&root.join("xtask")).unwrap();
+        let none = of_folder(&root.join("xtask"), DEPTH).unwrap();
         assert!(none.is_empty());
+        assert!(
+            rust()
+                .unwrap()
+                .is_none_or(|text| text.contains("Apache License"))
+        );
     }
 }

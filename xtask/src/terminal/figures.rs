@@ -42,6 +42,7 @@ pub(super) fn measure(
     length: Duration,
 ) -> Result<String, String> {
     let program = Program::start(watched, &["--rate", &rate.to_string()])?;
+    std::thread::park_timeout(WARM_UP);
     let mut costs = Vec::new();
     let mut report = String::new();
     for pair in 1..=PAIRS {
@@ -142,9 +143,17 @@ fn resident(process: u32) -> Result<f64, String> {
 pub(super) fn child_of(shell: u32) -> Result<u32, String> {
     let path = format!("/proc/{shell}/task/{shell}/children");
     let children = read(&path)?;
-    let first = children.split_whitespace().next();
-    let first = first.and_then(|first| first.parse().ok());
-    first.ok_or_else(|| format!("terminal: {path} has no process: the screen has ended"))
+    let mut children = children
+        .split_whitespace()
+        .filter_map(|child| child.parse().ok());
+    // Behind a screen that has ended, the shell sleeps.
+    let is_top = |child: &u32| {
+        read(&format!("/proc/{child}/comm")).is_ok_and(|name| name.trim() == "kinform")
+    };
+    let top = children.find(is_top);
+    top.ok_or_else(|| {
+        "terminal: the screen has ended: there is no process of `kinform top`".to_owned()
+    })
 }
 
 fn read(path: &str) -> Result<String, String> {

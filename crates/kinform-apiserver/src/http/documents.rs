@@ -18,7 +18,7 @@ use super::yaml::{YamlDocument, YamlError, parse_yaml};
 /// up to 128 levels takes some 20 KB of stack without optimization. Lines are those of the text.
 ///
 /// # Errors
-/// The text is neither YAML nor JSON, or what follows the dashes between two documents would be lost.
+/// The text is neither YAML nor JSON, or has more than a comment behind the dashes between documents.
 pub fn parse_documents(text: &str) -> Result<Vec<YamlDocument>, YamlError> {
     if !text.trim_start().starts_with('{') {
         return yaml(text);

@@ -1,4 +1,4 @@
-//! Manifests of a test: objects in YAML, as `kubectl create -f` takes them, in an order that works.
+//! Manifests of a test: objects in YAML, created as `kubectl create -f` does, in an order that works.
 //!
 //! ```text
 //! text ─▶ documents, items of lists ─▶ namespaces, definitions, the rest, admission ─▶ a POST each
@@ -19,15 +19,23 @@ use super::{TestError, TestServer, failed};
 const STACK: usize = 16 << 20;
 
 impl TestServer {
-    /// Creates the objects of a text in YAML or JSON: documents, and the items of a `List`. Returns
+    /// Creates the objects of a text in YAML or JSON: documents, and the items of lists. Returns
     /// their number. Namespaces go first, then definitions, and webhooks and policies last; a
     /// namespace that an object is in is created. An object without a namespace is in `default`.
     ///
     /// # Errors
-    /// The text is not YAML, the server has no such kind, or it refuses an object, also one that is
-    /// there. Objects before it stay.
+    /// The text is not YAML or has a key twice, the server has no such kind, or it refuses an object:
+    /// one that is there, or one with a field that its type does not have. Objects before it stay.
     pub async fn load(&self, manifests: &str) -> Result<usize, TestError> {
-        let mut objects = objects_of(manifests)?;
+        self.load_all(&[manifests.to_owned()]).await
+    }
+
+    /// Creates the objects of all texts, in one order.
+    pub(super) async fn load_all(&self, manifests: &[String]) -> Result<usize, TestError> {
+        let mut objects = Vec::new();
+        for text in manifests {
+            objects.extend(objects_of(text)?);
+        }
         objects.sort_by_key(rank);
         for object in &objects {
             let what = format!(
@@ -36,7 +44,7 @@ impl TestServer {
                 text(object, "/metadata/name")
             );
             let path = self.path_of_object(object, &what).await?;
-            let request = http::Request::post(path);
+            let request = http::Request::post(format!("{path}?fieldValidation=Strict"));
             let _: Value = self
                 .ask(&what, request, object.to_string().into_bytes())
                 .await?;
@@ -89,13 +97,32 @@ fn objects_of(manifests: &str) -> Result<Vec<Value>, TestError> {
     })?;
     let mut objects = Vec::new();
     for document in documents {
-        match (text(&document.value, "/kind"), document.value.get("items")) {
-            ("List", Some(Value::Array(items))) => objects.extend(items.iter().cloned()),
-            _ if document.value.is_null() => {}
-            _ => objects.push(document.value),
+        if let Some(doubled) = document.duplicate {
+            return Err(failed("read manifests", &doubled));
+        }
+        if !document.value.is_null() {
+            objects.extend(items(document.value));
         }
     }
     Ok(objects)
+}
+
+/// The items of a list, whose kind they have if they state none; or the object itself.
+fn items(mut value: Value) -> Vec<Value> {
+    let is_named = !text(&value, "/metadata/name").is_empty();
+    let kind = text(&value, "/kind").strip_suffix("List");
+    let kind = kind.filter(|_| !is_named).map(str::to_owned);
+    let (Some(kind), Some(Value::Array(items))) = (kind, value.get_mut("items")) else {
+        return vec![value];
+    };
+    let mut items = std::mem::take(items);
+    for item in items.iter_mut().filter(|item| item.is_object()) {
+        if !kind.is_empty() && item.get("kind").is_none() {
+            item["kind"] = Value::from(kind.as_str());
+            item["apiVersion"] = value["apiVersion"].clone();
+        }
+    }
+    items
 }
 
 fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
@@ -103,7 +130,7 @@ fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     found.unwrap_or_default()
 }
 
-/// Namespaces, definitions, everything else; last what would judge the objects that come with it.
+/// Namespaces, definitions, everything else; last the judges of objects that come with them.
 fn rank(object: &Value) -> u8 {
     match text(object, "/kind") {
         "Namespace" => 0,

@@ -352,8 +352,8 @@ impl TestServer {
     }
 
     /// Runs an operator on a thread and runtime of its own, so that the tasks it leaves behind can
-    /// be counted. It reaches the server over sockets. What it returned, if it ends by itself, is in
-    /// the output of the test.
+    /// be counted. It reaches the server over sockets. If it ends by itself, the output of the test
+    /// has its result.
     ///
     /// # Panics
     /// The server is in process, and has no address: see [`run`](Self::run).
@@ -370,8 +370,7 @@ impl TestServer {
     }
 
     /// Runs an operator as a task of this runtime, with a client of its own: in process, under the
-    /// same paused time as the test. What it returned, if it ends by itself, is in the output of the
-    /// test.
+    /// same paused time as the test. If it ends by itself, the output of the test has its result.
     ///
     /// # Panics
     /// Outside of a tokio runtime.

@@ -85,7 +85,8 @@ impl Starting {
     }
 
     /// Creates the objects of a text in YAML or JSON at the start, as [`TestServer::load`] does:
-    /// definitions of other projects, and whatever else a test needs. Called again, it adds.
+    /// definitions of other projects, and whatever else a test needs. Called again, it adds; the
+    /// objects of all texts are created in one order.
     ///
     /// `TestServer::start().manifests(include_str!("../deploy/crds.yaml"))`
     pub fn manifests(mut self, manifests: impl Into<String>) -> Self {
@@ -233,9 +234,7 @@ impl IntoFuture for Starting {
             for definition in &definitions {
                 started.install(definition).await?;
             }
-            for text in &manifests {
-                started.load(text).await?;
-            }
+            started.load_all(&manifests).await?;
             Ok(started)
         })
     }

@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kinform::InformerFactory;
 use kinform::controller::{Action, Controller, Ctx};
 use kinform_testkit::Loss;
 use kinform_testkit::{Operator, TestServer};
 use kube_client::api::{Patch, PatchParams};
 use kube_client::{Api, Client};
-use kube_core::{ObjectMeta, ResourceExt};
+use kube_core::{ObjectMeta, Resource, ResourceExt};
 use tokio::time::Instant;
 
 fn map(name: &str, value: &str) -> ConfigMap {
@@ -256,7 +257,11 @@ apiVersion: v1
 kind: List
 items:
 - {apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {mode: "0644"}}
-- {apiVersion: v1, kind: ConfigMap, metadata: {name: b, namespace: tools}}
+---
+apiVersion: v1
+kind: ConfigMapList
+items:
+- {metadata: {name: b, namespace: tools}}
 ---
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -308,6 +313,15 @@ async fn a_test_begins_with_the_objects_of_its_manifests() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn texts_are_created_in_one_order() {
+    let parts = BUNDLE.split("---\n");
+    let texts = parts.fold(TestServer::start(), |texts, part| texts.manifests(part));
+    let api = texts.in_process().await.unwrap();
+    let map: Option<ConfigMap> = api.get("tools/b").await.unwrap();
+    assert!(map.is_some());
+}
+
+#[tokio::test(start_paused = true)]
 async fn manifests_that_cannot_be_created_are_errors_that_name_the_object() {
     let api = TestServer::start().in_process().await.unwrap();
     let map = "kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n";
@@ -320,6 +334,14 @@ async fn manifests_that_cannot_be_created_are_errors_that_name_the_object() {
         ),
         ("kind: ConfigMap\napiVersion: v1\n", "create ConfigMap : "),
         ("a: 1\n---\nb: c: d\n", "read manifests: line 3: "),
+        (
+            "a: 1\n---\nb: 1\nb: 2\n",
+            "read manifests: line 4: key \"b\" already set",
+        ),
+        (
+            "kind: ConfigMap\napiVersion: v1\nmetadata: {name: d}\ndate: {}\n",
+            "create ConfigMap d: ",
+        ),
         ("- 1\n", "create  : the server has no  in \"\""),
     ];
     for (text, told) in cases {
@@ -333,5 +355,41 @@ async fn an_operator_that_fails_still_stops() {
     let api = TestServer::start().in_process().await.unwrap();
     let operator = api.run(|_| async { Err::<(), _>("no kubeconfig") });
     tokio::time::sleep(Duration::from_secs(1)).await;
+    operator.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn k25_an_object_and_what_it_owns_are_one_run_at_the_start() {
+    const OBJECTS: usize = 200;
+    let api = TestServer::start().in_process().await.unwrap();
+    for number in 0..OBJECTS {
+        let owner = api
+            .create(&map(&format!("owner-{number}"), "1"))
+            .await
+            .unwrap();
+        let mut metadata = map(&format!("owned-{number}"), "1").metadata;
+        metadata.owner_references = Some(vec![owner.controller_owner_ref(&()).unwrap()]);
+        let secret = Secret {
+            metadata,
+            ..Secret::default()
+        };
+        api.create(&secret).await.unwrap();
+    }
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&runs);
+    let operator = api.run(move |client| async move {
+        let factory = InformerFactory::new(client);
+        let controller = Controller::of(&factory.informer::<ConfigMap>())
+            .owns(&factory.informer::<Secret>())
+            .workers(4);
+        factory.start()?;
+        let reconcile = move |_, _: Ctx<()>| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            std::future::ready(Ok::<_, kinform::Error>(Action::await_change()))
+        };
+        controller.run(reconcile).await
+    });
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(runs.load(Ordering::SeqCst), OBJECTS);
     operator.stop().await.unwrap();
 }

@@ -15,6 +15,7 @@ use kinform_api::ObjectKey;
 use kinform_core::causes::Cause;
 use kinform_core::object::Object;
 use kinform_core::queue::Priority;
+use tokio_util::sync::CancellationToken;
 
 use super::echo::Echoes;
 use super::feed::{Sink, WrittenBy};
@@ -28,6 +29,8 @@ pub(super) struct Inlet {
     pub(super) writes: Arc<Writes>,
     pub(super) echoes: Echoes,
     pub(super) sharded: Option<Sharded>,
+    /// Cancelled once something has changed: its key is not to wait for those of all objects.
+    pub(super) urgent: CancellationToken,
 }
 
 impl Sink for Inlet {
@@ -54,6 +57,9 @@ impl Sink for Inlet {
     fn add_all(&self, mut keys: Vec<(ObjectKey, Cause)>, priority: Priority) {
         if let Some(sharded) = &self.sharded {
             keys.retain(|(key, _)| sharded.admits(key));
+        }
+        if priority != Priority::Low && !keys.is_empty() && !self.urgent.is_cancelled() {
+            self.urgent.cancel();
         }
         self.queue.add_caused(keys, priority);
     }

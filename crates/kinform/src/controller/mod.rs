@@ -4,10 +4,10 @@
 //! informers → keys → queue → N workers → reconcile(object, context) → Action | error → queue
 //! ```
 //!
-//! It waits until all its informers have their first list, then works on keys: one worker a key, a
-//! key that failed again when the rate limiter allows, a success forgets the failures, a panic is
-//! that key's error. It stops in order: no new keys, then the running reconciles end within a
-//! deadline. Everything lives inside [`Controller::run`]: dropping its future ends the workers,
+//! It waits until all its informers have their first list and its handlers have heard it, then works
+//! on keys: one worker a key, a key that failed again when the rate limiter allows, a success forgets
+//! the failures, a panic is that key's error. It stops in order: no new keys, then the running
+//! reconciles end within a deadline. Everything lives inside [`Controller::run`]: dropping its future ends the workers,
 //! removes the handlers and leaves no task behind.
 //! Calls the API itself only to keep a finalizer, to ask for the version of a collection, and to read
 //! an object that it reports about. Writes are up to the user's reconcile function, whose context has

@@ -1,8 +1,8 @@
 //! One run of a controller: from its first key to the last of its workers.
 //!
 //! ```text
-//! listen → synced → workers ──stop──▶ no new keys → drained (grace) → joined
-//!                      └────lost────▶ reconciles dropped at their next await → joined → queue empty
+//! listen → synced → heard → workers ──stop──▶ no new keys → drained (grace) → joined
+//!                              └────lost────▶ reconciles dropped at their next await → joined → queue empty
 //! ```
 //!
 //! A run that was lost leaves the queue open and empty: the next one begins with all objects again.
@@ -44,9 +44,11 @@ use crate::share::Share;
 use crate::source::ResourceInfo;
 use crate::workqueue::WorkQueue;
 
-/// BOUND: the time that the last changes before a term wait for the first lists, which the workers
-/// begin without then.
-const HANDOVER: Duration = Duration::from_millis(100);
+/// BOUND: the time that a change waits until the handlers have heard all stored objects.
+const HURRIED: Duration = Duration::from_millis(100);
+/// BOUND: the time after which workers begin all the same, such as with a namespace that may not be
+/// listed.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The way in which a run of a [`Reconciler`](super::Reconciler) ended without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,6 +143,31 @@ impl<C: Send + Sync + 'static> Runner<C> {
         }
     }
 
+    /// Waits until the caches have their first lists, and the queue the keys of all stored objects. A
+    /// worker that began before would run a key for its object, and once more for each thing that it
+    /// owns. A change does not wait for the second.
+    async fn filled(&self, intake: &Intake, urgent: &CancellationToken) -> Result<(), Error> {
+        try_join_all(self.triggers.iter().map(|trigger| trigger.synced())).await?;
+        if mutant!("K25") {
+            return Ok(());
+        }
+        let heard = join_all(intake.listening.iter().map(|one| one.heard_first()));
+        let hurried = async {
+            urgent.cancelled().await;
+            tokio::time::sleep(HURRIED).await;
+        };
+        tokio::select! {
+            biased;
+            _ = heard => {}
+            () = hurried => {}
+            () = tokio::time::sleep(PATIENCE) => tracing::warn!(
+                resource = self.resource,
+                "the handlers of the controller have not heard all objects within {PATIENCE:?}: it begins"
+            ),
+        }
+        Ok(())
+    }
+
     async fn work(
         &self,
         mut stop: Stop,
@@ -154,6 +181,7 @@ impl<C: Send + Sync + 'static> Runner<C> {
             writes: Arc::clone(&self.writes),
             echoes: self.echoes,
             sharded: self.sharded.clone(),
+            urgent: CancellationToken::new(),
         });
         for (source, trigger) in self.triggers.iter().enumerate() {
             let sink = Arc::clone(&inlet) as Arc<dyn Sink>;
@@ -161,14 +189,15 @@ impl<C: Send + Sync + 'static> Runner<C> {
             intake.listening.push(listening);
         }
         let _stopping_on_drop = stopping.clone().drop_guard();
-        let waits = recent.is_some_and(|recent| !recent.keys().is_empty());
-        let limit = waits.then_some(HANDOVER);
+        if recent.is_some_and(|recent| !recent.keys().is_empty()) {
+            inlet.urgent.cancel();
+        }
         tokio::select! {
             biased;
             // First: a loss comes with a stop of the term, and leaves the queue open.
             () = lost.cancelled() => return Ok(intake.lose()),
             () = stop.asked() => return Ok(Finish::Stopped),
-            filled = intake.filled(&self.triggers, limit) => { filled?; }
+            filled = self.filled(&intake, &inlet.urgent) => { filled?; }
         }
         if let Some(recent) = recent {
             self.queue
@@ -350,25 +379,6 @@ impl Intake {
             listening: Vec::new(),
             is_lost: false,
         }
-    }
-
-    /// Waits until the queue has the keys of all first lists, or for so long once the caches have
-    /// them. A worker that began before would run a key for its object, and once more for what it
-    /// owns.
-    async fn filled(
-        &self,
-        triggers: &[Box<dyn Trigger>],
-        limit: Option<Duration>,
-    ) -> Result<(), Error> {
-        try_join_all(triggers.iter().map(|trigger| trigger.synced())).await?;
-        let heard = join_all(self.listening.iter().map(|one| one.heard_first()));
-        match limit {
-            _ if mutant!("K25") => {}
-            None => drop(heard.await),
-            // It begins with what it has.
-            Some(limit) => drop(tokio::time::timeout(limit, heard).await),
-        }
-        Ok(())
     }
 
     /// Stops listening and drops the waiting keys; the queue stays open for the next term.

@@ -103,28 +103,72 @@ async fn a_term_begins_with_the_changes_of_the_last_minute_deleted_objects_among
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_changes_before_a_term_wait_100_ms_for_the_first_lists() {
+async fn a_change_waits_100_ms_until_all_objects_are_heard_and_others_10_s() {
     let (maps, seen) = (maps(), Seen::default());
-    maps.put(&map("a", 1));
+    for name in ["a", "b"] {
+        maps.put(&map(name, 1));
+    }
     let mut reconciler = controller(&maps).reconciling(see(&seen));
-    reconciler.follow().unwrap();
-    maps.put(&map("a", 2));
     maps.heard.send_replace(false);
-    let (stop, lost) = (CancellationToken::new(), CancellationToken::new());
-    let mut term = std::pin::pin!(reconciler.lead(&stop, &lost));
-    for expected in [&[][..], &["a/a 2"]] {
-        let later = async {
+    reconciler.follow().unwrap();
+    let stop = CancellationToken::new();
+    let change = |version| maps.put(&map("a", version));
+    // A change before the term, one within it, and none.
+    let cases = [(true, false, 80), (false, true, 80), (false, false, 9_950)];
+    for (number, (before, within, wait)) in cases.into_iter().enumerate() {
+        tokio::time::advance(Duration::from_secs(61)).await;
+        let version = 2 * number as u32 + 2;
+        if before {
+            change(version);
+        }
+        let lost = CancellationToken::new();
+        let mut term = std::pin::pin!(reconciler.lead(&stop, &lost));
+        let course = async {
+            assert_eq!(seen.take().await, [""; 0]);
+            if within {
+                change(version + 1);
+            }
+            tokio::time::sleep(wait * MS).await;
+            assert_eq!(seen.take().await, [""; 0], "case {number}");
             tokio::time::sleep(60 * MS).await;
-            seen.take().await
+            seen.take().await.len()
         };
         tokio::select! {
             biased;
             _ = &mut term => panic!("it leads"),
-            seen = later => assert_eq!(seen, expected),
+            ran = course => assert_eq!(ran, 2, "case {number}"),
         }
+        lost.cancel();
+        assert_eq!(term.await.unwrap(), Finish::Lost);
     }
-    stop.cancel();
-    assert_eq!(term.await.unwrap(), Finish::Stopped);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_term_that_waits_for_its_handlers_is_lost_or_stopped_at_once() {
+    let (maps, seen) = (maps(), Seen::default());
+    maps.put(&map("a", 1));
+    maps.heard.send_replace(false);
+    let mut reconciler = controller(&maps).reconciling(see(&seen));
+    reconciler.follow().unwrap();
+    let (stop, lost) = (CancellationToken::new(), CancellationToken::new());
+    for (end, finish) in [(&lost, Finish::Lost), (&stop, Finish::Stopped)] {
+        let unlost = CancellationToken::new();
+        let lost = if finish == Finish::Lost {
+            &lost
+        } else {
+            &unlost
+        };
+        let mut term = std::pin::pin!(reconciler.lead(&stop, lost));
+        tokio::select! {
+            biased;
+            _ = &mut term => panic!("it leads"),
+            seen = seen.take() => assert_eq!(seen, [""; 0]),
+        }
+        let before = Instant::now();
+        end.cancel();
+        assert_eq!(term.await.unwrap(), finish);
+        assert!(before.elapsed() < MS);
+    }
 }
 
 #[tokio::test(start_paused = true)]
