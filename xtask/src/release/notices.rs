@@ -28,6 +28,8 @@ const NO_LGPL: &str = "the licence of the C library, which the static program ha
                        /usr/share/common-licenses/LGPL-2.1 of Debian's package base-files";
 /// The beginnings of files with a licence, in lower case.
 const NAMES: [&str; 5] = ["license", "licence", "copying", "notice", "unlicense"];
+/// The ends of files with such names that are code.
+const CODE: [&str; 8] = [".rs", ".c", ".h", ".py", ".sh", ".toml", ".yml", ".yaml"];
 /// BOUND: a licence is shorter; a longer file is something else.
 const MOST: u64 = 256 << 10;
 /// BOUND: folders in folders of a crate.
@@ -150,7 +152,9 @@ fn of_folder(folder: &Path, depth: usize) -> Result<BTreeSet<String>, String> {
         if facts.is_dir() && depth > 0 {
             texts.extend(of_folder(&entry.path(), depth - 1)?);
         }
-        if facts.is_file() && facts.len() <= MOST && NAMES.iter().any(|one| name.starts_with(one)) {
+        let is_named = NAMES.iter().any(|one| name.starts_with(one));
+        let is_code = CODE.iter().any(|one| name.ends_with(one));
+        if facts.is_file() && facts.len() <= MOST && is_named && !is_code {
             let text = fs::read(entry.path()).map_err(failed)?;
             let text = String::from_utf8_lossy(&text);
             let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
