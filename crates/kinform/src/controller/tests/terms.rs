@@ -104,12 +104,13 @@ async fn a_term_begins_with_the_changes_of_the_last_minute_deleted_objects_among
 
 #[tokio::test(start_paused = true)]
 async fn a_change_waits_100_ms_until_all_objects_are_heard_and_others_10_s() {
-    let (maps, seen) = (maps(), Seen::default());
+    let (maps, owned, seen) = (maps(), deployments(), Seen::default());
     for name in ["a", "b"] {
         maps.put(&map(name, 1));
     }
-    let mut reconciler = controller(&maps).reconciling(see(&seen));
-    maps.heard.send_replace(false);
+    let controller = controller(&maps).owns_feed(owned.clone());
+    let mut reconciler = controller.reconciling(see(&seen));
+    owned.heard.send_replace(false);
     reconciler.follow().unwrap();
     let stop = CancellationToken::new();
     let change = |version| maps.put(&map("a", version));
@@ -145,10 +146,11 @@ async fn a_change_waits_100_ms_until_all_objects_are_heard_and_others_10_s() {
 
 #[tokio::test(start_paused = true)]
 async fn a_term_that_waits_for_its_handlers_is_lost_or_stopped_at_once() {
-    let (maps, seen) = (maps(), Seen::default());
+    let (maps, owned, seen) = (maps(), deployments(), Seen::default());
     maps.put(&map("a", 1));
-    maps.heard.send_replace(false);
-    let mut reconciler = controller(&maps).reconciling(see(&seen));
+    owned.heard.send_replace(false);
+    let controller = controller(&maps).owns_feed(owned.clone());
+    let mut reconciler = controller.reconciling(see(&seen));
     reconciler.follow().unwrap();
     let (stop, lost) = (CancellationToken::new(), CancellationToken::new());
     for (end, finish) in [(&lost, Finish::Lost), (&stop, Finish::Stopped)] {

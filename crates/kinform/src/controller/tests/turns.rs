@@ -63,3 +63,13 @@ async fn k25_workers_begin_when_the_handlers_have_heard_all_first_lists() {
     );
     running.abort();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_of_one_cache_begins_as_soon_as_that_has_its_list() {
+    let (maps, seen) = (maps(), Seen::default());
+    maps.put(&map("x", 1));
+    maps.heard.send_replace(false);
+    let running = tokio::spawn(controller(&maps).run(see(&seen)));
+    assert_eq!(seen.take().await, ["a/x 1"]);
+    running.abort();
+}
