@@ -466,7 +466,20 @@ fn cargo(root: &Path) -> Command {
 
 #[cfg(test)]
 mod tests {
-    use super::Skipped;
+    use std::process::Command;
+
+    use super::{Skipped, summed_up};
+
+    #[test]
+    fn a_command_that_prints_no_result_has_checked_nothing() {
+        let ran = |line: &str| {
+            let mut command = Command::new("echo");
+            command.arg(line);
+            summed_up(command, None)
+        };
+        assert!(ran("RESULT | a | embedded | 1 check, 0 failed |").is_ok());
+        assert!(ran("running 0 tests").is_err_and(|told| told.contains("nothing was checked")));
+    }
 
     /// Checks the closing line of a run with these rows.
     #[track_caller]

@@ -334,15 +334,9 @@ impl Screen {
         let _ = self.changes.recv_timeout(PAUSE);
     }
 
-    /// Lets a time pass.
+    /// Lets a time pass, or the screen end.
     fn pass(&self, time: Duration) {
-        let end = Instant::now() + time;
-        while let Some(rest) = end.checked_duration_since(Instant::now()) {
-            let changed = self.changes.recv_timeout(rest);
-            if changed == Err(RecvTimeoutError::Disconnected) {
-                return;
-            }
-        }
+        pass(&self.changes, time);
     }
 
     fn tmux(&self, words: &[&str]) -> Command {
@@ -483,6 +477,16 @@ impl Drop for Screen {
         let _ = self.tmux(&["kill-server"]).status();
         // It ends with the server.
         let _ = self.reporter.take().map(|mut reporter| reporter.wait());
+    }
+}
+
+/// Drops what comes within a time; ends earlier if nothing can come any more.
+fn pass<T>(from: &Receiver<T>, time: Duration) {
+    let end = Instant::now() + time;
+    while let Some(rest) = end.checked_duration_since(Instant::now()) {
+        if let Err(RecvTimeoutError::Disconnected) = from.recv_timeout(rest) {
+            return;
+        }
     }
 }
 

@@ -54,6 +54,7 @@ mod hooks;
 mod http;
 mod journal;
 mod kubelets;
+mod manifest;
 mod object;
 mod openapi;
 mod ownership;
@@ -78,9 +79,9 @@ pub use admin::InvalidRule;
 pub use admission::cel::{ConditionFailure, InvalidCondition, ObjectCondition};
 pub use fault::{Fault, FaultRule, Faults, WatchLag};
 pub use http::body::{Body, CutOff};
-pub use http::documents::parse_documents;
 pub use http::yaml::{DuplicateKey, YamlDocument, YamlError, parse_yaml, write_yaml};
 pub use journal::{Journal, Record};
+pub use manifest::{MANIFEST_STACK, creation_order, flatten_lists, parse_documents};
 pub use seed::Seed;
 #[cfg(feature = "disk")]
 pub use server::data_dir::DataDir;

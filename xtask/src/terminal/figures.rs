@@ -13,7 +13,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::{Program, Screen};
+use super::{Program, Screen, pass};
 
 /// Windows without a screen, and as many with one.
 const PAIRS: usize = 3;
@@ -42,12 +42,12 @@ pub(super) fn measure(
     length: Duration,
 ) -> Result<String, String> {
     let program = Program::start(watched, &["--rate", &rate.to_string()])?;
-    std::thread::park_timeout(WARM_UP);
+    pass(&program.lines, WARM_UP);
     let mut costs = Vec::new();
     let mut report = String::new();
     for pair in 1..=PAIRS {
         let clock = Clock::of(program.child.id())?;
-        std::thread::park_timeout(length);
+        pass(&program.lines, length);
         let without = clock.part_of_a_core()?;
         let screen = Screen::open(kinform, &program.url, SIZE)?;
         screen.pass(WARM_UP);

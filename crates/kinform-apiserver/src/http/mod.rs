@@ -5,7 +5,6 @@
 //! ```
 
 pub(crate) mod body;
-pub(crate) mod documents;
 pub(crate) mod list_options;
 pub(crate) mod negotiate;
 pub(crate) mod pretty;

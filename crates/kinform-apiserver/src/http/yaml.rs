@@ -71,7 +71,7 @@ pub struct YamlError {
 }
 
 impl YamlError {
-    pub(super) fn new(line: Option<u64>, what: &'static str, detail: String) -> Self {
+    pub(crate) fn new(line: Option<u64>, what: &'static str, detail: String) -> Self {
         Self { line, what, detail }
     }
 }

@@ -322,6 +322,15 @@ impl Registry {
         }
     }
 
+    /// Looks up a resource by what objects say of themselves: `apps/v1` and `Deployment`.
+    #[must_use]
+    pub fn of_kind(&self, api_version: &str, kind: &str) -> Option<Arc<ResourceInfo>> {
+        let entries = self.entries();
+        let mut entries = entries.iter();
+        let found = entries.find(|one| *one.kind == *kind && one.api_version() == api_version);
+        found.cloned()
+    }
+
     /// Replaces all custom resources. Returns the shelves of those that were served differently
     /// before, whose watches have to end.
     pub(crate) fn set_custom(&self, custom: Vec<ResourceInfo>) -> Vec<Shelf> {

@@ -4,12 +4,11 @@
 //! document ──▶ [(create | restore | remove, object)]
 //! ```
 //!
-//! A list is a kind that ends in `List`, has items and, like every list, no name: an object of a
-//! kind `GuestList` with a name and a field `items` stays whole, as does any other object with a
-//! field of that name.
+//! The server's crate tells a list from an object that has items.
 //!
-//! Upstream counterpart: `cli-runtime:pkg/resource/visitor.go` (`FlattenListVisitor`).
+//! Upstream counterpart: none for frames of watches.
 
+use kinform_apiserver::flatten_lists;
 use serde_json::Value;
 
 use super::Act;
@@ -34,64 +33,13 @@ pub(super) fn steps(value: Value) -> Vec<(Act, Value)> {
     if text("type") == "BOOKMARK" && value.get("kind").is_none() {
         return Vec::new();
     }
-    let objects = flatten(value).into_iter();
+    let objects = flatten_lists(value).into_iter();
     objects
         .map(|object| match object.pointer("/metadata/uid") {
             Some(Value::String(_)) => (Act::Restore, object),
             _ => (Act::Create, object),
         })
         .collect()
-}
-
-/// The objects of a document: itself, or the items of a list and of the lists in it, in order.
-fn flatten(value: Value) -> Vec<Value> {
-    let (mut objects, mut rest) = (Vec::new(), vec![value]);
-    while let Some(value) = rest.pop() {
-        match items(value) {
-            Split::Object(object) => objects.push(object),
-            Split::Items(items) => rest.extend(items.into_iter().rev()),
-        }
-    }
-    objects
-}
-
-enum Split {
-    Object(Value),
-    Items(Vec<Value>),
-}
-
-/// The items of a list; `null` has none. Items of `PodList` do not state their kind, so it is derived
-/// from the list's.
-fn items(value: Value) -> Split {
-    let Value::Object(mut list) = value else {
-        return match value {
-            Value::Null => Split::Items(Vec::new()),
-            value => Split::Object(value),
-        };
-    };
-    let text = |part: Option<&Value>| part.and_then(Value::as_str).unwrap_or_default().to_owned();
-    let metadata = list.get("metadata");
-    let is_named = ["name", "generateName"]
-        .iter()
-        .any(|name| !text(metadata.and_then(|it| it.get(name))).is_empty());
-    let kind = text(list.get("kind"));
-    let of = kind.strip_suffix("List").filter(|_| !is_named);
-    let items = match (of, list.get("items")) {
-        (Some(_), Some(Value::Array(_) | Value::Null)) => list.remove("items"),
-        _ => return Split::Object(Value::Object(list)),
-    };
-    let (of, version) = (of.unwrap_or_default(), list.remove("apiVersion"));
-    let Some(Value::Array(mut items)) = items else {
-        return Split::Items(Vec::new());
-    };
-    items.retain(|item| !item.is_null());
-    for item in items.iter_mut().filter(|_| !of.is_empty()) {
-        if item.is_object() && item.get("kind").is_none() {
-            item["kind"] = Value::from(of);
-            item["apiVersion"] = version.clone().unwrap_or_default();
-        }
-    }
-    Split::Items(items)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 use kinform_api::{GroupVersionResource, Scope, Status};
-use kinform_apiserver::{Expect, ResourceInfo, Server, shelf_name};
+use kinform_apiserver::{Expect, ResourceInfo, Server, creation_order, shelf_name};
 use serde_json::{Value, json};
 
 use super::{Act, Document};
@@ -40,17 +40,15 @@ pub(crate) async fn load(
     existing: Existing,
 ) -> Result<usize, Failure> {
     let mut sorted: Vec<&Document> = documents.iter().collect();
-    sorted.sort_by_key(|document| document.rank());
+    sorted.sort_by_key(|document| creation_order(&document.object));
     let (mut known, mut loaded) = (HashSet::new(), 0);
     for document in sorted {
         let failed = |what: String| Failure::new(document.says(&what));
         let (api_version, kind) = (document.text("/apiVersion"), document.text("/kind"));
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let entries = server.registry().entries();
-        let served = entries
-            .iter()
-            .find(|info| (&*info.group, &*info.version, &*info.kind) == (group, version, kind))
-            .ok_or_else(|| failed(format!("the server has no {kind} in {api_version}")))?;
+        let served = server.registry().of_kind(api_version, kind);
+        let unknown = || failed(format!("the server has no {kind} in {api_version}"));
+        let served = served.ok_or_else(unknown)?;
+        let served: &ResourceInfo = &served;
         let namespace = match (served.scope, document.text("/metadata/namespace")) {
             (Scope::Cluster, _) => None,
             (Scope::Namespaced, "") => Some("default"),

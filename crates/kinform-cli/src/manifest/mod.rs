@@ -18,7 +18,7 @@ mod load;
 
 use std::path::PathBuf;
 
-use kinform_apiserver::{YamlError, parse_documents};
+use kinform_apiserver::{MANIFEST_STACK, YamlError, parse_documents};
 use serde_json::Value;
 
 pub(crate) use self::files::Folders;
@@ -52,14 +52,11 @@ pub(crate) async fn read(paths: Vec<PathBuf>, folders: Folders) -> Result<Vec<Do
     // A thread of its own: stdin may never end, and the parser needs more stack than a worker has.
     std::thread::Builder::new()
         .name("manifests".to_owned())
-        .stack_size(STACK)
+        .stack_size(MANIFEST_STACK)
         .spawn(move || sender.send(read_all(&paths, folders)))?;
     done.await
         .unwrap_or_else(|_| Err(Failure::new("the manifests could not be read")))
 }
-
-/// BOUND: 128 levels of YAML, each with up to 24 KB without optimization.
-const STACK: usize = 16 << 20;
 
 fn read_all(paths: &[PathBuf], folders: Folders) -> Result<Vec<Document>, Failure> {
     let mut documents = Vec::new();
@@ -107,22 +104,6 @@ impl Document {
     fn text(&self, pointer: &str) -> &str {
         let found = self.object.pointer(pointer).and_then(Value::as_str);
         found.unwrap_or_default()
-    }
-
-    /// Namespaces, then definitions, then everything else; last the configurations of admission,
-    /// which must not judge the objects that are loaded with them.
-    fn rank(&self) -> usize {
-        match self.text("/kind") {
-            "Namespace" => 0,
-            "CustomResourceDefinition" => 1,
-            _ if self
-                .text("/apiVersion")
-                .starts_with("admissionregistration.k8s.io/") =>
-            {
-                3
-            }
-            _ => 2,
-        }
     }
 
     /// The file, the object, and a statement about them.

@@ -10,13 +10,12 @@
 //! `WebhookInstallOptions.Paths`), for these two kinds.
 
 use kinform_api::{GroupVersionResource, Scope};
-use kinform_apiserver::{Server, parse_documents, shelf_name};
+use kinform_apiserver::{
+    MANIFEST_STACK, Server, creation_order, flatten_lists, parse_documents, shelf_name,
+};
 use serde_json::{Value, json};
 
 use super::{TestError, TestServer, failed};
-
-/// BOUND: 128 levels of YAML, each with up to 24 KB without optimization.
-const STACK: usize = 16 << 20;
 
 impl TestServer {
     /// Creates the objects of a text in YAML or JSON: documents, and the items of lists. Returns
@@ -36,7 +35,7 @@ impl TestServer {
         for text in manifests {
             objects.extend(objects_of(text)?);
         }
-        objects.sort_by_key(rank);
+        objects.sort_by_key(creation_order);
         for object in &objects {
             let what = format!(
                 "create {} {}",
@@ -55,11 +54,7 @@ impl TestServer {
     /// The path of the object's collection, whose namespace exists.
     async fn path_of_object(&self, object: &Value, what: &str) -> Result<String, TestError> {
         let (version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
-        let (group, version_alone) = version.split_once('/').unwrap_or(("", version));
-        let entries = self.server.registry().entries();
-        let wanted = (group, version_alone, kind);
-        let mut served = entries.iter();
-        let served = served.find(|info| (&*info.group, &*info.version, &*info.kind) == wanted);
+        let served = self.server.registry().of_kind(version, kind);
         let unknown = || TestError(format!("{what}: the server has no {kind} in {version:?}"));
         let served = served.ok_or_else(unknown)?;
         let namespace = match (served.scope, text(object, "/metadata/namespace")) {
@@ -85,7 +80,7 @@ fn has_namespace(server: &Server, name: &str) -> bool {
 /// The objects of a text. A thread of its own has the stack that the parser may need.
 fn objects_of(manifests: &str) -> Result<Vec<Value>, TestError> {
     let parsed = std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().stack_size(STACK);
+        let thread = std::thread::Builder::new().stack_size(MANIFEST_STACK);
         let parse = thread.spawn_scoped(scope, || parse_documents(manifests));
         parse.map(std::thread::ScopedJoinHandle::join)
     });
@@ -100,42 +95,17 @@ fn objects_of(manifests: &str) -> Result<Vec<Value>, TestError> {
         if let Some(doubled) = document.duplicate {
             return Err(failed("read manifests", &doubled));
         }
-        if !document.value.is_null() {
-            objects.extend(items(document.value));
-        }
+        objects.extend(flatten_lists(document.value));
     }
-    Ok(objects)
-}
-
-/// The items of a list, whose kind they have if they state none; or the object itself.
-fn items(mut value: Value) -> Vec<Value> {
-    let is_named = !text(&value, "/metadata/name").is_empty();
-    let kind = text(&value, "/kind").strip_suffix("List");
-    let kind = kind.filter(|_| !is_named).map(str::to_owned);
-    let (Some(kind), Some(Value::Array(items))) = (kind, value.get_mut("items")) else {
-        return vec![value];
-    };
-    let mut items = std::mem::take(items);
-    for item in items.iter_mut().filter(|item| item.is_object()) {
-        if !kind.is_empty() && item.get("kind").is_none() {
-            item["kind"] = Value::from(kind.as_str());
-            item["apiVersion"] = value["apiVersion"].clone();
-        }
+    match objects.iter().all(|object| object.get("kind").is_some()) {
+        true => Ok(objects),
+        false => Err(TestError(
+            "read manifests: a document has no kind".to_owned(),
+        )),
     }
-    items
 }
 
 fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     let found = object.pointer(pointer).and_then(Value::as_str);
     found.unwrap_or_default()
-}
-
-/// Namespaces, definitions, everything else; last the judges of objects that come with them.
-fn rank(object: &Value) -> u8 {
-    match text(object, "/kind") {
-        "Namespace" => 0,
-        "CustomResourceDefinition" => 1,
-        _ if text(object, "/apiVersion").starts_with("admissionregistration.k8s.io/") => 3,
-        _ => 2,
-    }
 }

@@ -342,7 +342,7 @@ async fn manifests_that_cannot_be_created_are_errors_that_name_the_object() {
             "kind: ConfigMap\napiVersion: v1\nmetadata: {name: d}\ndate: {}\n",
             "create ConfigMap d: ",
         ),
-        ("- 1\n", "create  : the server has no  in \"\""),
+        ("- 1\n", "read manifests: a document has no kind"),
     ];
     for (text, told) in cases {
         let error = api.load(text).await.unwrap_err().to_string();

@@ -15,7 +15,7 @@ use kinform_api::ObjectKey;
 use kinform_core::causes::Cause;
 use kinform_core::object::Object;
 use kinform_core::queue::Priority;
-use tokio_util::sync::CancellationToken;
+use tokio::sync::Notify;
 
 use super::echo::Echoes;
 use super::feed::{Sink, WrittenBy};
@@ -29,8 +29,8 @@ pub(super) struct Inlet {
     pub(super) writes: Arc<Writes>,
     pub(super) echoes: Echoes,
     pub(super) sharded: Option<Sharded>,
-    /// Cancelled once something has changed: its key is not to wait for those of all objects.
-    pub(super) urgent: CancellationToken,
+    /// Told when something has changed: its key is not to wait until all objects are heard.
+    pub(super) urgent: Notify,
 }
 
 impl Sink for Inlet {
@@ -58,8 +58,8 @@ impl Sink for Inlet {
         if let Some(sharded) = &self.sharded {
             keys.retain(|(key, _)| sharded.admits(key));
         }
-        if priority != Priority::Low && !keys.is_empty() && !self.urgent.is_cancelled() {
-            self.urgent.cancel();
+        if priority != Priority::Low && !keys.is_empty() {
+            self.urgent.notify_one();
         }
         self.queue.add_caused(keys, priority);
     }

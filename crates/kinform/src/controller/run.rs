@@ -20,6 +20,7 @@ use kinform_core::object::Object;
 use kinform_core::queue::Priority;
 use kinform_core::shards::ShardId;
 use kube_client::Client;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -44,10 +45,10 @@ use crate::share::Share;
 use crate::source::ResourceInfo;
 use crate::workqueue::WorkQueue;
 
-/// BOUND: the time that a change waits until the handlers have heard all stored objects.
+/// BOUND: the longest time that a change waits for the handlers to hear all stored objects.
 const HURRIED: Duration = Duration::from_millis(100);
-/// BOUND: the time after which workers begin all the same, such as with a namespace that may not be
-/// listed.
+/// BOUND: the longest time that workers wait for it. A handler may never hear all, as when a namespace
+/// was added meanwhile that may not be listed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The way in which a run of a [`Reconciler`](super::Reconciler) ended without an error.
@@ -143,18 +144,18 @@ impl<C: Send + Sync + 'static> Runner<C> {
         }
     }
 
-    /// Waits until the caches have their first lists, and the queue the keys of all stored objects. A
-    /// worker that began before would run a key for its object, and once more for each thing that it
-    /// owns. A change does not wait for the second.
-    async fn filled(&self, intake: &Intake, urgent: &CancellationToken) -> Result<(), Error> {
+    /// Waits until the caches have their first lists, without a limit, and then, within limits, until
+    /// the queue has the keys of all stored objects. A worker that began before would run a key for its
+    /// object, and once more for each thing that it owns.
+    async fn filled(&self, intake: &Intake, urgent: &Notify) -> Result<(), Error> {
         try_join_all(self.triggers.iter().map(|trigger| trigger.synced())).await?;
-        // Of one cache each object is heard once.
+        // With one cache an object has nothing that is heard later.
         if self.triggers.len() == 1 || mutant!("K25") {
             return Ok(());
         }
         let heard = join_all(intake.listening.iter().map(|one| one.heard_first()));
         let hurried = async {
-            urgent.cancelled().await;
+            urgent.notified().await;
             tokio::time::sleep(HURRIED).await;
         };
         tokio::select! {
@@ -182,7 +183,7 @@ impl<C: Send + Sync + 'static> Runner<C> {
             writes: Arc::clone(&self.writes),
             echoes: self.echoes,
             sharded: self.sharded.clone(),
-            urgent: CancellationToken::new(),
+            urgent: Notify::new(),
         });
         for (source, trigger) in self.triggers.iter().enumerate() {
             let sink = Arc::clone(&inlet) as Arc<dyn Sink>;
@@ -191,7 +192,7 @@ impl<C: Send + Sync + 'static> Runner<C> {
         }
         let _stopping_on_drop = stopping.clone().drop_guard();
         if recent.is_some_and(|recent| !recent.keys().is_empty()) {
-            inlet.urgent.cancel();
+            inlet.urgent.notify_one();
         }
         tokio::select! {
             biased;

@@ -281,7 +281,7 @@ fn inlet(queue: &WorkQueue<ObjectKey>) -> Arc<inlet::Inlet> {
         writes: Arc::new(Writes::new(&[], OwnWrites::Ignored, Arc::default())),
         echoes: Echoes::Heard,
         sharded: None,
-        urgent: CancellationToken::new(),
+        urgent: tokio::sync::Notify::new(),
     })
 }
 

@@ -1,7 +1,7 @@
 //! The ranks of the rooms in `kinform-apiserver`.
 //!
 //! ```text
-//! clock ◀─ budget ◀─ object storage ◀─ schema columns ◀─ resource ◀─ http ◀─ access hooks kubelets ownership
+//! clock ◀─ budget ◀─ object storage ◀─ schema columns ◀─ resource ◀─ http ◀─ access hooks kubelets manifest ownership
 //!   ◀─ builtin encode definition ◀─ state ◀─ conversion ◀─ admission openapi ◀─ read write discovery ◀─ controllers ◀─ actions admin seed ◀─ api ◀─ server
 //! ```
 //!
@@ -21,7 +21,14 @@ pub(super) const LAW: Law = Law {
         &["schema", "columns"],
         &["resource"],
         &["http", "journal"],
-        &["access", "fault", "hooks", "kubelets", "ownership"],
+        &[
+            "access",
+            "fault",
+            "hooks",
+            "kubelets",
+            "manifest",
+            "ownership",
+        ],
         &["builtin", "encode", "definition"],
         &["state"],
         &["conversion"],

@@ -1,21 +1,26 @@
-//! The documents of a file, in YAML or JSON.
+//! Manifests: the objects of a file in YAML or JSON, and the order in which they are created.
 //!
 //! ```text
-//! text ─┬ begins with { : JSON values, one after the other ─┬─▶ [YamlDocument]
+//! text ─┬ begins with { : JSON values, one after the other ─┬─▶ documents ──lists──▶ objects, in order
 //!       └ else, or no JSON: parts between `---` ──reader of bodies──┘
 //! ```
 //!
 //! The reader of request bodies parses each part, so that a file means what it means in a request:
 //! octal modes, words that are booleans, the last of two equal keys.
 //!
-//! Upstream counterpart: `apimachinery:pkg/util/yaml` (`YAMLOrJSONDecoder`, `YAMLReader`).
+//! Upstream counterpart: `apimachinery:pkg/util/yaml` (`YAMLOrJSONDecoder`, `YAMLReader`),
+//! `cli-runtime:pkg/resource`.
 
 use serde_json::Value;
 
-use super::yaml::{YamlDocument, YamlError, parse_yaml};
+use crate::http::yaml::{YamlDocument, YamlError, parse_yaml};
 
-/// Parses all documents of a file in YAML, or JSON values one after the other, of any size. Each of
-/// up to 128 levels takes some 20 KB of stack without optimization. Lines are those of the text.
+/// BOUND: the stack of a thread that parses a file: 128 levels of YAML, each with up to 24 KB without
+/// optimization.
+pub const MANIFEST_STACK: usize = 16 << 20;
+
+/// Parses all documents of a file in YAML, or JSON values one after the other, of any size. Lines
+/// are those of the text. The thread needs [`MANIFEST_STACK`].
 ///
 /// # Errors
 /// The text is neither YAML nor JSON, or has more than a comment behind the dashes between documents.
@@ -70,6 +75,74 @@ fn parts(text: &str) -> Result<Vec<(u64, &str)>, YamlError> {
     parts.push((from_line, &text[from..]));
     parts.retain(|(_, part)| !part.trim().is_empty());
     Ok(parts)
+}
+
+/// The objects of a document: itself, or the items of a list and of the lists in it, in order.
+///
+/// A list is a kind that ends in `List`, has items and, like every list, no name: an object of a kind
+/// `GuestList` with a name and a field `items` stays whole, as does any other object with such a field.
+///
+/// Upstream: `cli-runtime:pkg/resource` (`FlattenListVisitor`).
+pub fn flatten_lists(value: Value) -> Vec<Value> {
+    let (mut objects, mut rest) = (Vec::new(), vec![value]);
+    while let Some(value) = rest.pop() {
+        match items(value) {
+            Split::Object(object) => objects.push(object),
+            Split::Items(items) => rest.extend(items.into_iter().rev()),
+        }
+    }
+    objects
+}
+
+enum Split {
+    Object(Value),
+    Items(Vec<Value>),
+}
+
+/// The items of a list; `null` has none. Items of `PodList` do not state their kind, so it is derived
+/// from the list's.
+fn items(value: Value) -> Split {
+    let Value::Object(mut list) = value else {
+        return match value {
+            Value::Null => Split::Items(Vec::new()),
+            value => Split::Object(value),
+        };
+    };
+    let text = |part: Option<&Value>| part.and_then(Value::as_str).unwrap_or_default().to_owned();
+    let metadata = list.get("metadata");
+    let is_named = ["name", "generateName"]
+        .iter()
+        .any(|name| !text(metadata.and_then(|it| it.get(name))).is_empty());
+    let kind = text(list.get("kind"));
+    let of = kind.strip_suffix("List").filter(|_| !is_named);
+    let items = match (of, list.get("items")) {
+        (Some(_), Some(Value::Array(_) | Value::Null)) => list.remove("items"),
+        _ => return Split::Object(Value::Object(list)),
+    };
+    let (of, version) = (of.unwrap_or_default(), list.remove("apiVersion"));
+    let Some(Value::Array(mut items)) = items else {
+        return Split::Items(Vec::new());
+    };
+    items.retain(|item| !item.is_null());
+    for item in items.iter_mut().filter(|_| !of.is_empty()) {
+        if item.is_object() && item.get("kind").is_none() {
+            item["kind"] = Value::from(of);
+            item["apiVersion"] = version.clone().unwrap_or_default();
+        }
+    }
+    Split::Items(items)
+}
+
+/// The place of an object in the order of creation: namespaces, definitions, everything else; last
+/// the configurations of admission, which must not judge the objects that are created with them.
+pub fn creation_order(object: &Value) -> u8 {
+    let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
+    match text("kind") {
+        "Namespace" => 0,
+        "CustomResourceDefinition" => 1,
+        _ if text("apiVersion").starts_with("admissionregistration.k8s.io/") => 3,
+        _ => 2,
+    }
 }
 
 #[cfg(test)]
@@ -138,8 +211,7 @@ mod tests {
 
     #[test]
     fn a_document_is_as_deep_as_in_json() {
-        // As the threads that read manifests.
-        let thread = std::thread::Builder::new().stack_size(16 << 20);
+        let thread = std::thread::Builder::new().stack_size(MANIFEST_STACK);
         let deep = |levels| {
             (0..levels)
                 .map(|at| " ".repeat(at) + "a:\n")
