@@ -20,6 +20,10 @@ pub(super) const PLATFORM: &str = "x86_64-unknown-linux-gnu";
 /// The flag of a program that needs no other file.
 const STATIC: &str = "-C target-feature=+crt-static";
 
+/// The time that C code of dependencies is compiled at, as their `__DATE__` says: seconds since 1970. The
+/// allocator has it in its text.
+const NO_TIME: (&str, &str) = ("SOURCE_DATE_EPOCH", "0");
+
 /// The remedy where a root cannot be changed.
 const NO_CHROOT: &str =
     "NOT RUN: this user may not make device nodes and change the root: run as root";
@@ -53,7 +57,7 @@ fn keep(release: &Release, built: &Path, name: &str) -> Result<String, String> {
     Ok(format!("{name}: {:.1} MB", bytes as f64 / 1e6))
 }
 
-/// Builds the program of the checkout in `root`. No path of this machine is in it.
+/// Builds the program of the checkout in `root`. No path of this machine is in it, and no time.
 fn build(root: &Path, target: &Path, flags: &str) -> Result<PathBuf, String> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo")));
@@ -70,6 +74,7 @@ fn build(root: &Path, target: &Path, flags: &str) -> Result<PathBuf, String> {
         .env("RUSTFLAGS", flags.trim_start())
         .env("CARGO_TARGET_DIR", target)
         .env("CARGO_INCREMENTAL", "0")
+        .env(NO_TIME.0, NO_TIME.1)
         .current_dir(root);
     output(&mut cargo)?;
     Ok(target.join(PLATFORM).join("release/kinform"))

@@ -130,10 +130,7 @@ fn included(folder: &Path, listed: &BTreeSet<&str>) -> Result<(), String> {
         // Tests of the repository may look around in it.
         let code = text.split("#[cfg(test)]").next().unwrap_or_default();
         let code = code.split("#[cfg(doctest)]").next().unwrap_or_default();
-        for file in INCLUDES.iter().flat_map(|start| code.split(start).skip(1)) {
-            let Some((file, _)) = file.split_once('"') else {
-                continue;
-            };
+        for file in includes(code) {
             let beside = Path::new(source).parent().unwrap_or(Path::new(""));
             let path = plain(&beside.join(file));
             let is_packed = path
@@ -145,6 +142,14 @@ fn included(folder: &Path, listed: &BTreeSet<&str>) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The files that code includes; examples in comments are none.
+fn includes(code: &str) -> impl Iterator<Item = &str> {
+    let lines = code.lines().map(str::trim_start);
+    let lines = lines.filter(|line| !line.starts_with("//"));
+    let starts = lines.flat_map(|line| INCLUDES.iter().flat_map(|start| line.split(start).skip(1)));
+    starts.filter_map(|rest| Some(rest.split_once('"')?.0))
 }
 
 /// A path without `..`; absent if it leads out of the package.
@@ -274,5 +279,15 @@ mod tests {
             Some("README.md")
         );
         assert_eq!(plain(Path::new("src/../../README.md")), None);
+    }
+
+    #[test]
+    fn an_example_in_a_comment_includes_no_file() {
+        let code = "/// `load(include_str!(\"../crds.yaml\"))`\n\
+                    const A: &str = include_str!(\"a.txt\");\n    let b = f(include_bytes!(\"b\"), \
+                    include_str!(\"c\"));\n";
+        let mut found: Vec<&str> = includes(code).collect();
+        found.sort_unstable();
+        assert_eq!(found, ["a.txt", "b", "c"]);
     }
 }
