@@ -46,6 +46,7 @@ mod tests {
             "cargo xtask e2e --may-skip \"${KINFORM_CI_MAY_SKIP:-}\"",
             "cargo xtask schedules",
             "cargo xtask simulate --seeds 500",
+            "cargo xtask simulate --hours 1",
             "cargo xtask ports --quick",
             "cargo xtask mutants --fortieth",
         ];

@@ -1,7 +1,7 @@
 //! The command line: how many seeds, which seed, which script.
 //!
 //! ```text
-//! --seeds N | --seed S | --replay FILE ─▶ Arguments, or one line and exit code 2
+//! --seeds N | --seed S | --hours H | --replay FILE ─▶ Arguments, or one line and exit code 2
 //! ```
 
 use std::path::PathBuf;
@@ -24,6 +24,15 @@ pub enum Arguments {
     Seed(u64),
     /// A script, with its trace.
     Replay(PathBuf),
+    /// A long run.
+    Hours {
+        /// The seed.
+        seed: u64,
+        /// The virtual hours.
+        hours: u64,
+        /// The writes a second.
+        rate: u64,
+    },
 }
 
 /// The words that explain the command line.
@@ -31,6 +40,7 @@ pub const HELP: &str = "\
 Plays seeded scripts of trouble against replicas of an operator, servers and a network.
 
 Usage: cargo xtask simulate [--seeds N [--from S] [--threads T] [--brief]] | [--seed S] | [--replay FILE]
+       cargo xtask simulate --hours H [--rate R] [--seed S]
        cargo xtask simulate --mutants[=NAMES] [--seeds N ..]
 
   --seeds N      plays N seeds, and ends at the first that breaks a promise (default 1000)
@@ -40,6 +50,8 @@ Usage: cargo xtask simulate [--seeds N [--from S] [--threads T] [--brief]] | [--
   --mutants      puts known bugs back, one at a time: those of a list, as B6,B31, or all
   --seed S       plays one seed, and prints what happened if it breaks a promise
   --replay FILE  plays a script, and prints what happened
+  --hours H      plays H virtual hours in one run, on one thread; once an hour everything must agree
+  --rate R       the writes a second of these hours (default 20); some change nothing
 ";
 
 impl Arguments {
@@ -50,6 +62,7 @@ impl Arguments {
     pub fn parse(arguments: &[String]) -> Result<Option<Self>, String> {
         let (mut seeds, mut first, mut threads) = (None, None, None);
         let (mut seed, mut replay, mut is_brief) = (None, None, false);
+        let (mut hours, mut rate) = (None, None);
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
             let (name, given) = match argument.split_once('=') {
@@ -65,7 +78,7 @@ impl Arguments {
             }
             if !matches!(
                 name,
-                "--seeds" | "--from" | "--threads" | "--seed" | "--replay"
+                "--seeds" | "--from" | "--threads" | "--seed" | "--replay" | "--hours" | "--rate"
             ) {
                 return Err(format!("simulate: no such argument: {argument}"));
             }
@@ -76,10 +89,19 @@ impl Arguments {
                 "--from" => first = Some(number(name, &value)?),
                 "--threads" => threads = Some(number(name, &value)?),
                 "--seed" => seed = Some(number(name, &value)?),
+                "--hours" => hours = Some(number(name, &value)?),
+                "--rate" => rate = Some(number(name, &value)?),
                 _ => replay = Some(PathBuf::from(value)),
             }
         }
         let has_many = seeds.is_some() || first.is_some() || threads.is_some() || is_brief;
+        if hours.is_some() || rate.is_some() {
+            let is_alone = !has_many && replay.is_none();
+            return long(hours, rate, seed)
+                .filter(|_| is_alone)
+                .map(Some)
+                .ok_or_else(|| HOURS.to_owned());
+        }
         match (seed, replay) {
             (Some(_), Some(_)) => {
                 Err("simulate: --seed and --replay exclude each other".to_owned())
@@ -103,6 +125,17 @@ impl Arguments {
             })),
         }
     }
+}
+
+/// The refusal of a long run that makes no sense.
+const HOURS: &str = "simulate: --hours is 1 to 1000, --rate is 1 to 1000 and needs --hours; of the others only \
+                     --seed goes with them";
+
+fn long(hours: Option<u64>, rate: Option<u64>, seed: Option<u64>) -> Option<Arguments> {
+    let hours = hours.filter(|hours| (1..=1_000).contains(hours))?;
+    let rate = Some(rate.unwrap_or(20)).filter(|rate| (1..=1_000).contains(rate))?;
+    let seed = seed.unwrap_or(0);
+    Some(Arguments::Hours { seed, hours, rate })
 }
 
 fn number(name: &str, value: &str) -> Result<u64, String> {
@@ -145,6 +178,9 @@ mod tests {
             parse("--replay a.json"),
             Ok(Some(Arguments::Replay("a.json".into())))
         );
+        let long = |seed, hours, rate| Ok(Some(Arguments::Hours { seed, hours, rate }));
+        assert_eq!(parse("--hours 72"), long(0, 72, 20));
+        assert_eq!(parse("--hours=1 --rate 5 --seed 3"), long(3, 1, 5));
         assert_eq!(parse("--help"), Ok(None));
     }
 
@@ -162,6 +198,12 @@ mod tests {
             "--replay a --from 2",
             "--threads 0",
             "--brief --seed 3",
+            "--hours 0",
+            "--hours 1001",
+            "--rate 5",
+            "--hours 2 --rate 0",
+            "--hours 2 --seeds 3",
+            "--hours 2 --replay a",
             "--sedes 5",
             "5",
         ] {

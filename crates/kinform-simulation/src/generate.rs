@@ -27,6 +27,8 @@ const WRITES: usize = 200;
 const FAULTS: std::ops::RangeInclusive<usize> = 10..=18;
 /// The length of a run, in milliseconds.
 const LENGTH: u64 = 300_000;
+/// The length of a part of a long run, in milliseconds.
+pub(crate) const STRETCH: u64 = LENGTH;
 
 /// The script of a seed.
 #[must_use]
@@ -67,6 +69,46 @@ pub fn script(seed: u64) -> Script {
         settings,
         steps,
     }
+}
+
+/// The steps of a part of a long run: a number of writes, spread evenly, and as many faults as a script
+/// has. Processes that are not there start.
+pub(crate) fn stretch((seed, number): (u64, u64), settings: &Settings, writes: u64) -> Vec<Step> {
+    let mut random = SmallRng::seed_from_u64(seed ^ 0x686f_7572_7300 ^ (number << 32));
+    let random = &mut random;
+    let mut steps: Vec<Step> = (0..REPLICAS)
+        .map(|process| Step {
+            at: 0,
+            act: Act::Start(process),
+        })
+        .collect();
+    for _ in 0..writes {
+        steps.push(Step {
+            at: random.random_range(0..STRETCH),
+            act: Act::Write(change(random)),
+        });
+    }
+    for _ in 0..random.random_range(FAULTS) {
+        let act = std::iter::repeat_with(|| fault(random, settings)).find(|act| !restores(act));
+        let act = act.unwrap_or(Act::Crash(0));
+        let at = random.random_range(0..STRETCH);
+        steps.push(Step { at, act });
+    }
+    for _ in 0..random.random_range(2..6) {
+        let act = change_of_use(random);
+        let at = random.random_range(0..STRETCH);
+        steps.push(Step { at, act });
+    }
+    steps.sort_by_key(|step| step.at);
+    steps
+}
+
+/// Returns whether the storage is replaced by a backup.
+fn restores(act: &Act) -> bool {
+    matches!(
+        act,
+        Act::Server(_, Trouble::Restore(_) | Trouble::GoBack(_))
+    )
 }
 
 fn settings(random: &mut SmallRng) -> Settings {
@@ -319,5 +361,26 @@ mod tests {
             assert!(faults > *FAULTS.start());
             assert!(made.steps.is_sorted_by_key(|step| step.at));
         }
+    }
+
+    #[test]
+    fn a_long_run_never_restores_the_storage_and_no_part_of_it_is_like_another() {
+        let Script { settings, .. } = script(1);
+        let parts: Vec<Vec<Step>> = (0..200)
+            .map(|number| stretch((1, number), &settings, 20))
+            .collect();
+        for part in &parts {
+            assert!(
+                part.iter()
+                    .all(|step| !restores(&step.act) && step.at < STRETCH)
+            );
+            assert!(part.is_sorted_by_key(|step| step.at));
+            let count = |is: fn(&Act) -> bool| part.iter().filter(|one| is(&one.act)).count();
+            assert_eq!(count(|act| matches!(act, Act::Write(_))), 20);
+            assert_eq!(count(|act| matches!(act, Act::Start(_))), REPLICAS);
+            assert!(part.len() >= 20 + REPLICAS + *FAULTS.start());
+        }
+        assert_ne!(parts[0], parts[1]);
+        assert_eq!(parts[0], stretch((1, 0), &settings, 20));
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use kinform_apiserver::{ShelfEvent, Store, Stored};
 
-use crate::settings::{COPIED, FINALIZER};
+use crate::settings::{COPIED, FINALIZER, is_poison};
 
 /// A version of an object, with what is asked about it.
 #[derive(Clone, Debug)]
@@ -69,6 +69,8 @@ struct Epoch {
     shelves: [(&'static str, Keys); 2],
     /// The last revision that was read.
     read: u64,
+    /// The revision up to which old versions are forgotten.
+    forgotten: u64,
 }
 
 /// A committed change.
@@ -121,6 +123,7 @@ impl History {
         self.epochs.push(Epoch {
             shelves: [shelf(MAPS), shelf(SECRETS)],
             read: store.revision(),
+            forgotten: 0,
         });
     }
 
@@ -168,6 +171,29 @@ impl History {
         (std::mem::take(&mut self.fresh), self.is_torn)
     }
 
+    /// Forgets the versions that were replaced or removed up to a revision, which every cache and handler
+    /// has reached.
+    pub(crate) fn forget(&mut self, revision: u64) {
+        self.refresh();
+        let Some(epoch) = self.epochs.last_mut() else {
+            return;
+        };
+        epoch.forgotten = revision;
+        for (_, keys) in &mut epoch.shelves {
+            for versions in keys.values_mut() {
+                let last = versions.last().and_then(|last| last.object.as_ref());
+                // A cache that cannot read an object shows an earlier version.
+                if last.is_some_and(|last| is_poison(last.number.as_deref())) {
+                    continue;
+                }
+                let after = versions.partition_point(|one| one.revision <= revision);
+                versions.drain(..after.saturating_sub(1));
+            }
+            let is_there = |one: &Version| one.object.is_some() || one.revision > revision;
+            keys.retain(|_, versions| versions.last().is_some_and(is_there));
+        }
+    }
+
     /// The number of restores.
     pub(crate) fn epoch(&self) -> usize {
         self.epochs.len()
@@ -202,7 +228,9 @@ impl History {
         (0..self.epochs.len()).any(|epoch| {
             let versions = self.keys(epoch, shelf).and_then(|keys| keys.get(key));
             let removed = |one: &Version| one.object.is_none() && one.revision > revision;
-            versions.is_some_and(|versions| versions.iter().any(removed))
+            // Every cache has reached what is forgotten: one that lacks the object was told so.
+            let is_forgotten = revision <= self.epochs[epoch].forgotten;
+            is_forgotten || versions.is_some_and(|versions| versions.iter().any(removed))
         })
     }
 
@@ -231,5 +259,50 @@ impl History {
     /// The objects now, by key.
     pub(crate) fn now<'a>(&'a self, shelf: &str) -> impl Iterator<Item = (&'a str, &'a Arc<Fact>)> {
         self.state(self.epochs.len() - 1, shelf, u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::Cluster;
+    use crate::script::{Change, Verb};
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_forgotten_leaves_the_last_version_of_each_object() {
+        let mut cluster = Cluster::start(false).await.unwrap();
+        let mut history = History::new(cluster.store());
+        let change = |name, verb, value| Change {
+            namespace: 0,
+            name,
+            verb,
+            value,
+        };
+        for (name, verb) in [
+            (0, Verb::Create),
+            (0, Verb::Change),
+            (1, Verb::Create),
+            (1, Verb::Delete),
+        ] {
+            assert!(cluster.write(&change(name, verb, 4)).await);
+        }
+        let now = |history: &History| -> Vec<String> {
+            history.now(MAPS).map(|(key, _)| key.to_owned()).collect()
+        };
+        let revision = cluster.store().revision();
+        history.forget(revision);
+        let kept = history.keys(0, MAPS).unwrap();
+        let kept: Vec<_> = kept.iter().map(|(key, all)| (&**key, all.len())).collect();
+        assert_eq!(kept, [("apple/map-0", 1)]);
+        assert_eq!(now(&history), ["apple/map-0"]);
+        assert!(history.is_removed_after(MAPS, "apple/map-1", 1));
+        assert!(!history.is_removed_after(MAPS, "apple/map-0", revision + 1));
+
+        assert!(cluster.write(&change(0, Verb::Delete, 0)).await);
+        history.refresh();
+        assert!(now(&history).is_empty());
+        assert!(history.is_removed_after(MAPS, "apple/map-0", revision));
+        let before = history.state(0, MAPS, revision).map(|(key, _)| key);
+        assert_eq!(before.collect::<Vec<_>>(), ["apple/map-0"]);
     }
 }

@@ -11,6 +11,7 @@
 //! |---|---|
 //! | `script`, `settings`, `generate` | the steps of a run, as a file has them; the script of a seed |
 //! | `run`, `troubles`, `settle` | a run: steps at their times, faults that begin and end, the end |
+//! | `hours` | a long run: hours of such steps, everything alike once an hour |
 //! | `cluster`, `history` | two API servers over one storage, its backup; everything that was committed |
 //! | `network`, `line`, `asked`, `body` | the way of one process to the servers, and what goes wrong on it |
 //! | `pace` | requests and reconciles of a minute |
@@ -34,6 +35,7 @@ mod cluster;
 pub mod finding;
 pub mod generate;
 mod history;
+pub mod hours;
 mod invariants;
 mod line;
 mod listener;

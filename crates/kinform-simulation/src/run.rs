@@ -85,6 +85,8 @@ pub(crate) struct Run<'a> {
     pub(crate) term: u64,
     /// Tasks that are there without a process.
     pub(crate) base_tasks: usize,
+    /// One look at the caches in this many steps.
+    pub(crate) looks: u64,
 }
 
 /// True if the runtime's own choices are the script's, too: then a script is one run.
@@ -93,16 +95,19 @@ pub const IS_EXACT: bool = cfg!(tokio_unstable);
 /// Plays a script on a runtime of its own.
 #[must_use]
 pub fn play(script: &Script, keep: Keep) -> Outcome {
-    let _random = simulated::begin(script.seed);
+    on_runtime(script.seed, Run::play(script, keep))
+}
+
+/// Runs on a runtime of its own, in paused time.
+pub(crate) fn on_runtime(seed: u64, run: impl Future<Output = Outcome>) -> Outcome {
+    let _random = simulated::begin(seed);
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_time().start_paused(true);
     // The order in which those are woken that wait for one channel.
     #[cfg(tokio_unstable)]
-    runtime.rng_seed(tokio::runtime::RngSeed::from_bytes(
-        &script.seed.to_le_bytes(),
-    ));
+    runtime.rng_seed(tokio::runtime::RngSeed::from_bytes(&seed.to_le_bytes()));
     match runtime.build() {
-        Ok(runtime) => runtime.block_on(Run::play(script, keep)),
+        Ok(runtime) => runtime.block_on(run),
         Err(error) => failed(format!("no runtime: {error}")),
     }
 }
@@ -126,13 +131,24 @@ fn failed(what: String) -> Outcome {
 
 impl<'a> Run<'a> {
     async fn play(script: &'a Script, keep: Keep) -> Outcome {
-        let cluster = match Cluster::start(script.settings.fencing == Fence::Hard).await {
-            Ok(cluster) => cluster,
-            Err(why) => return failed(why),
+        let mut run = match Self::begin(script, keep).await {
+            Ok(run) => run,
+            Err(failed) => return failed,
         };
+        run.steps(&script.steps, run.shared.start).await;
+        if run.is_whole() {
+            run.settle().await;
+        }
+        run.outcome().await
+    }
+
+    /// A run in which nothing has happened.
+    pub(crate) async fn begin(script: &'a Script, keep: Keep) -> Result<Self, Outcome> {
+        let cluster = Cluster::start(script.settings.fencing == Fence::Hard).await;
+        let cluster = cluster.map_err(failed)?;
         let history = History::new(cluster.store());
         let (shared, orders) = Shared::new(script.seed, keep, history);
-        let mut run = Self {
+        Ok(Self {
             script,
             shared,
             orders,
@@ -145,23 +161,19 @@ impl<'a> Run<'a> {
             reach: Reach::default(),
             term: 0,
             base_tasks: tasks(),
-        };
-        run.steps().await;
-        if run.is_whole() {
-            run.settle().await;
-        }
-        run.outcome().await
+            looks: LOOK,
+        })
     }
 
-    async fn steps(&mut self) {
-        for Step { at, act } in &self.script.steps {
-            self.until(self.shared.start + Duration::from_millis(*at))
-                .await;
+    /// Makes the steps at their times from a moment on.
+    pub(crate) async fn steps(&mut self, steps: &[Step], start: Instant) {
+        for Step { at, act } in steps {
+            self.until(start + Duration::from_millis(*at)).await;
             if !self.is_whole() {
                 return;
             }
             self.perform(act).await;
-            let looks_closely = self.shared.below(LOOK) == 0;
+            let looks_closely = self.shared.below(self.looks) == 0;
             self.look(looks_closely);
         }
     }
@@ -229,7 +241,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    async fn outcome(mut self) -> Outcome {
+    pub(crate) async fn outcome(mut self) -> Outcome {
         let lasted = self.shared.now();
         for number in 0..self.replicas.len() {
             if self.replicas[number].is_some() {

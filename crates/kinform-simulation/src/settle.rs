@@ -32,6 +32,14 @@ const LATE: Duration = Duration::from_secs(15);
 
 impl Run<'_> {
     pub(crate) async fn settle(&mut self) {
+        self.agree().await;
+        if self.is_whole() {
+            self.stop_all().await;
+        }
+    }
+
+    /// Ends all faults, and waits until everything agrees, twice.
+    pub(crate) async fn agree(&mut self) {
         self.heal().await;
         self.converge().await;
         if !self.is_whole() {
@@ -45,7 +53,6 @@ impl Run<'_> {
         self.converge().await;
         if self.is_whole() {
             self.on_time();
-            self.stop_all().await;
         }
     }
 

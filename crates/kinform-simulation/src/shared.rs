@@ -150,6 +150,11 @@ impl Shared {
         self.is_rough.store(false, Ordering::Relaxed);
     }
 
+    /// From now on things fail by chance again.
+    pub(crate) fn roughen(&self) {
+        self.is_rough.store(true, Ordering::Relaxed);
+    }
+
     /// Waits as between two tasks or machines: half of the time only for the turn of others.
     pub(crate) async fn hop(&self) {
         match self.below(8) {

@@ -4,18 +4,22 @@
 //! note(who, what) ─▶ hash of (time, who, what) ─▶ is it the same run?      lines ─▶ a story
 //! ```
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::hash::{DefaultHasher, Hasher};
 use std::time::Duration;
 
 /// BOUND: the lines that are kept.
 const MOST: usize = 100_000;
+/// BOUND: the lines that are kept of a long run.
+const LAST: usize = 20_000;
 
 /// The events of a run.
 #[derive(Debug)]
 pub(crate) struct Trace {
     hasher: DefaultHasher,
-    lines: Option<Vec<String>>,
+    keep: Keep,
+    lines: VecDeque<String>,
     text: String,
     events: u64,
 }
@@ -25,15 +29,18 @@ pub(crate) struct Trace {
 pub enum Keep {
     /// Only their hash.
     Hash,
-    /// The lines, too.
+    /// The lines, too, from the first on.
     Lines,
+    /// The last lines, too.
+    Last,
 }
 
 impl Trace {
     pub(crate) fn new(keep: Keep) -> Self {
         Self {
             hasher: DefaultHasher::new(),
-            lines: (keep == Keep::Lines).then(Vec::new),
+            keep,
+            lines: VecDeque::new(),
             text: String::new(),
             events: 0,
         }
@@ -48,9 +55,17 @@ impl Trace {
         self.events += 1;
         self.hasher.write_u128(at.as_nanos());
         self.hasher.write(self.text.as_bytes());
-        if let Some(lines) = self.lines.as_mut().filter(|lines| lines.len() < MOST) {
-            lines.push(format!("{:>9.3}  {}", at.as_secs_f64(), self.text));
+        match self.keep {
+            Keep::Lines if self.lines.len() < MOST => {}
+            Keep::Last => {
+                if self.lines.len() == LAST {
+                    self.lines.pop_front();
+                }
+            }
+            Keep::Hash | Keep::Lines => return,
         }
+        let line = format!("{:>9.3}  {}", at.as_secs_f64(), self.text);
+        self.lines.push_back(line);
     }
 
     /// A number that is the same for the same events at the same times.
@@ -65,6 +80,6 @@ impl Trace {
 
     /// The lines.
     pub(crate) fn take_lines(&mut self) -> Vec<String> {
-        self.lines.take().unwrap_or_default()
+        std::mem::take(&mut self.lines).into()
     }
 }
