@@ -314,10 +314,11 @@ impl Screen {
         let lines = reporter.stdout.take().map(BufReader::new);
         screen.reporter = Some(reporter);
         thread::spawn(move || {
-            let lines = lines.into_iter().flat_map(BufReader::lines);
+            // As bytes: tmux cuts its output anywhere, also within a character.
+            let lines = lines.into_iter().flat_map(|lines| lines.split(b'\n'));
             let output = lines
                 .map_while(Result::ok)
-                .filter(|line| line.starts_with("%output"));
+                .filter(|line| line.starts_with(b"%output"));
             // Nobody listens any more: the checks are over.
             output
                 .map(|_| sender.send(()))
@@ -473,10 +474,12 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
+        // A server waits for clients that do not read: this one first.
+        if let Some(mut reporter) = self.reporter.take() {
+            let _ = reporter.kill().and_then(|()| reporter.wait());
+        }
         // The server of this socket, which may have ended.
         let _ = self.tmux(&["kill-server"]).status();
-        // It ends with the server.
-        let _ = self.reporter.take().map(|mut reporter| reporter.wait());
     }
 }
 

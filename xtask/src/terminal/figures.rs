@@ -54,6 +54,9 @@ pub(super) fn measure(
         let top = screen.program()?;
         let clocks = [Clock::of(program.child.id())?, Clock::of(top)?];
         screen.pass(length);
+        if clocks[1].began.elapsed() < length {
+            return Err("terminal: the screen ended during a window".to_owned());
+        }
         let [with, own] = clocks.map(|clock| clock.part_of_a_core());
         let cost = Cost {
             program: with? - without,
