@@ -18,7 +18,7 @@ use kinform_simulation::run::{Keep, Outcome, play};
 use kinform_simulation::script::Script;
 use kinform_simulation::shrink::{Failing, shrink};
 
-// Many small allocations on one thread: a sixth of the time less than with that of the system.
+// Many small allocations on one thread: the system's allocator took a sixth of the time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
