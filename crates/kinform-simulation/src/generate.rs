@@ -25,10 +25,8 @@ const REPLICAS: usize = 3;
 const WRITES: usize = 200;
 /// The faults, at least and at most.
 const FAULTS: std::ops::RangeInclusive<usize> = 10..=18;
-/// The length of a run, in milliseconds.
-const LENGTH: u64 = 300_000;
-/// The length of a part of a long run, in milliseconds.
-pub(crate) const STRETCH: u64 = LENGTH;
+/// The length of a run, and of a part of a long one, in milliseconds.
+pub(crate) const LENGTH: u64 = 300_000;
 
 /// The script of a seed.
 #[must_use]
@@ -55,13 +53,7 @@ pub fn script(seed: u64) -> Script {
             act: fault(&mut random, &settings),
         });
     }
-    for _ in 0..random.random_range(2..6) {
-        let at = random.random_range(0..LENGTH);
-        steps.push(Step {
-            at,
-            act: change_of_use(&mut random),
-        });
-    }
+    changes_of_use(&mut random, &mut steps);
     steps.sort_by_key(|step| step.at);
     Script {
         version: VERSION,
@@ -84,21 +76,19 @@ pub(crate) fn stretch((seed, number): (u64, u64), settings: &Settings, writes: u
         .collect();
     for _ in 0..writes {
         steps.push(Step {
-            at: random.random_range(0..STRETCH),
+            at: random.random_range(0..LENGTH),
             act: Act::Write(change(random)),
         });
     }
     for _ in 0..random.random_range(FAULTS) {
-        let act = std::iter::repeat_with(|| fault(random, settings)).find(|act| !restores(act));
-        let act = act.unwrap_or(Act::Crash(0));
-        let at = random.random_range(0..STRETCH);
+        let mut act = fault(random, settings);
+        while restores(&act) {
+            act = fault(random, settings);
+        }
+        let at = random.random_range(0..LENGTH);
         steps.push(Step { at, act });
     }
-    for _ in 0..random.random_range(2..6) {
-        let act = change_of_use(random);
-        let at = random.random_range(0..STRETCH);
-        steps.push(Step { at, act });
-    }
+    changes_of_use(random, &mut steps);
     steps.sort_by_key(|step| step.at);
     steps
 }
@@ -310,6 +300,15 @@ fn trouble(random: &mut SmallRng) -> Trouble {
     }
 }
 
+/// A few of them, at any time.
+fn changes_of_use(random: &mut SmallRng, steps: &mut Vec<Step>) {
+    for _ in 0..random.random_range(2..6) {
+        let at = random.random_range(0..LENGTH);
+        let act = change_of_use(random);
+        steps.push(Step { at, act });
+    }
+}
+
 /// Handlers, namespaces and relists: what users do at any time.
 fn change_of_use(random: &mut SmallRng) -> Act {
     let process = random.random_range(0..REPLICAS);
@@ -372,7 +371,7 @@ mod tests {
         for part in &parts {
             assert!(
                 part.iter()
-                    .all(|step| !restores(&step.act) && step.at < STRETCH)
+                    .all(|step| !restores(&step.act) && step.at < LENGTH)
             );
             assert!(part.is_sorted_by_key(|step| step.at));
             let count = |is: fn(&Act) -> bool| part.iter().filter(|one| is(&one.act)).count();

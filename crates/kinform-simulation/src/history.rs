@@ -179,11 +179,12 @@ impl History {
             return;
         };
         epoch.forgotten = revision;
-        for (_, keys) in &mut epoch.shelves {
+        for (shelf, keys) in &mut epoch.shelves {
             for versions in keys.values_mut() {
                 let last = versions.last().and_then(|last| last.object.as_ref());
-                // A cache that cannot read an object shows an earlier version.
-                if last.is_some_and(|last| is_poison(last.number.as_deref())) {
+                // A cache that cannot read a config map shows an earlier version of it.
+                let is_unread = last.is_some_and(|last| is_poison(last.number.as_deref()));
+                if *shelf == MAPS && is_unread {
                     continue;
                 }
                 let after = versions.partition_point(|one| one.revision <= revision);

@@ -15,13 +15,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::generate::{self, STRETCH};
+use crate::generate::{self, LENGTH};
 use crate::run::{Keep, Outcome, Run, on_runtime, tasks};
 use crate::script::Script;
 use crate::shared::lock;
 
-/// Stretches from one look at everything to the next: an hour's.
-const STRETCHES: u64 = 3_600_000 / STRETCH;
+/// The parts of an hour.
+const STRETCHES: u64 = 3_600_000 / LENGTH;
 
 /// One look at the caches in this many steps: there are far more than in a short run.
 const LOOK: u64 = 30;
@@ -62,7 +62,7 @@ pub fn play(seed: u64, hours: u64, rate: u64, told: &mut dyn FnMut(Hour)) -> Out
             told(run.summed_up(number));
         }
         if run.is_whole() {
-            run.settle().await;
+            run.stop_all().await;
         }
         run.outcome().await
     })
@@ -71,14 +71,14 @@ pub fn play(seed: u64, hours: u64, rate: u64, told: &mut dyn FnMut(Hour)) -> Out
 impl Run<'_> {
     async fn hour(&mut self, number: u64, rate: u64) {
         self.shared.roughen();
-        for stretch in 0..STRETCHES {
-            let number = (number - 1) * STRETCHES + stretch;
-            let writes = rate * STRETCH / 1000;
-            let steps =
-                generate::stretch((self.script.seed, number), &self.script.settings, writes);
+        let writes = rate * LENGTH / 1000;
+        let first = (number - 1) * STRETCHES;
+        for part in first..first + STRETCHES {
+            let seed = (self.script.seed, part);
+            let steps = generate::stretch(seed, &self.script.settings, writes);
             let begun = Instant::now();
             self.steps(&steps, begun).await;
-            self.until(begun + Duration::from_millis(STRETCH)).await;
+            self.until(begun + Duration::from_millis(LENGTH)).await;
         }
         if !self.is_whole() {
             return;

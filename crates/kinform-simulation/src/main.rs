@@ -1,7 +1,7 @@
 //! The program behind `cargo xtask simulate`.
 //!
 //! ```text
-//! arguments ─▶ campaign | one script ─▶ summary │ finding, command, short script; exit code 0, 1 or 2
+//! arguments ─▶ campaign | one script | hours ─▶ summary │ finding, command, short script; exit code 0, 1 or 2
 //! ```
 
 use std::fmt::Write as _;
@@ -170,26 +170,18 @@ fn one(script: Script) -> Result<String, String> {
 /// A long run: a line for each hour.
 fn long(seed: u64, hours: u64, rate: u64) -> Result<String, String> {
     let begun = Instant::now();
-    let mut resident = Vec::new();
-    let outcome = hours::play(seed, hours, rate, &mut |hour| {
-        let mb = resident_bytes() / 1e6;
-        resident.push((hour.number as f64, mb));
-        tell(&hour, mb);
-    });
+    let outcome = hours::play(seed, hours, rate, &mut |hour| tell(&hour));
     let took = begun.elapsed().as_secs_f64();
     if let Some(finding) = &outcome.finding {
         let seen = last_lines(seed, &outcome);
         let again = format!("cargo xtask simulate --hours {hours} --rate {rate} --seed {seed}");
         return Err(format!("{seen}\n{finding}\n\n{again}"));
     }
-    let growth = growth(&resident).map_or_else(String::new, |percent| {
-        format!("; resident memory from the second sixth on: {percent:+.2} % an hour")
-    });
-    Ok(format!("{}; {took:.0} s{growth}", ended(&outcome)))
+    Ok(format!("{}; {took:.0} s", ended(&outcome)))
 }
 
 #[expect(clippy::print_stdout, reason = "a line when it is known")]
-fn tell(hour: &Hour, mb: f64) {
+fn tell(hour: &Hour) {
     let Hour {
         number,
         lasted,
@@ -197,7 +189,7 @@ fn tell(hour: &Hour, mb: f64) {
         reconciles,
         tasks,
     } = hour;
-    let seconds = lasted.as_secs();
+    let (seconds, mb) = (lasted.as_secs(), resident_bytes() / 1e6);
     println!(
         "hour {number}: everything agrees after {seconds} s; {writes} writes, {reconciles} reconciles, \
          {tasks} tasks, {mb:.1} MB"
@@ -210,21 +202,6 @@ fn resident_bytes() -> f64 {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok());
     kib.unwrap_or_default() * 1024.0
-}
-
-/// The slope of a line through values by hour, without the first sixth of them: percent of their mean
-/// an hour.
-fn growth(values: &[(f64, f64)]) -> Option<f64> {
-    let values = &values[values.len() / 6..];
-    let count = values.len() as f64;
-    let mean = |of: fn(&(f64, f64)) -> f64| values.iter().map(of).sum::<f64>() / count;
-    let (x, y) = (mean(|value| value.0), mean(|value| value.1));
-    let spread: f64 = values.iter().map(|value| (value.0 - x).powi(2)).sum();
-    let together: f64 = values
-        .iter()
-        .map(|value| (value.0 - x) * (value.1 - y))
-        .sum();
-    (values.len() > 2 && y > 0.0).then(|| 100.0 * together / spread / y)
 }
 
 fn replay(script: &Script) -> Result<String, String> {
@@ -318,22 +295,4 @@ fn read(file: &Path) -> Result<Script, String> {
     let name = file.display();
     let text = std::fs::read_to_string(file).map_err(|error| format!("{name}: {error}"))?;
     Script::parse(&text).map_err(|why| format!("{name}: {why}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn growth_is_the_slope_in_percent_of_the_mean() {
-        let line: Vec<(f64, f64)> = (0..12)
-            .map(|x| (f64::from(x), 100.0 + f64::from(x)))
-            .collect();
-        // The mean of hours 2 to 11 is 106.5.
-        let percent = growth(&line).unwrap();
-        assert!((percent - 100.0 / 106.5).abs() < 1e-9, "{percent}");
-        let flat = vec![(1.0, 5.0), (2.0, 5.0), (3.0, 5.0)];
-        assert_eq!(growth(&flat), Some(0.0));
-        assert_eq!(growth(&flat[..2]), None);
-    }
 }

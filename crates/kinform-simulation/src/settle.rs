@@ -174,7 +174,7 @@ impl Run<'_> {
     }
 
     /// Stops all processes as a roll-out does; nothing of them may be left.
-    async fn stop_all(&mut self) {
+    pub(crate) async fn stop_all(&mut self) {
         for replica in self.replicas.iter().flatten() {
             replica.stop.cancel();
         }

@@ -20,10 +20,6 @@ pub(super) const PLATFORM: &str = "x86_64-unknown-linux-gnu";
 /// The flag of a program that needs no other file.
 const STATIC: &str = "-C target-feature=+crt-static";
 
-/// The time that C code of dependencies is compiled at, as their `__DATE__` says: seconds since 1970. The
-/// allocator has it in its text.
-const NO_TIME: (&str, &str) = ("SOURCE_DATE_EPOCH", "0");
-
 /// The remedy where a root cannot be changed.
 const NO_CHROOT: &str =
     "NOT RUN: this user may not make device nodes and change the root: run as root";
@@ -74,7 +70,8 @@ fn build(root: &Path, target: &Path, flags: &str) -> Result<PathBuf, String> {
         .env("RUSTFLAGS", flags.trim_start())
         .env("CARGO_TARGET_DIR", target)
         .env("CARGO_INCREMENTAL", "0")
-        .env(NO_TIME.0, NO_TIME.1)
+        // The time that a C compiler writes for `__TIME__`, which the allocator's code has.
+        .env("SOURCE_DATE_EPOCH", "0")
         .current_dir(root);
     output(&mut cargo)?;
     Ok(target.join(PLATFORM).join("release/kinform"))
