@@ -78,7 +78,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
         write(&kinform, root, &project, names)?;
         cargo("fmt", &project, &["fmt", "--check"])?;
     }
-    let shared = shared(root, &folder)?;
+    let shared = shared(root);
     let shared: Vec<&str> = shared.iter().map(String::as_str).collect();
     let mut seconds = Vec::new();
     for [name, ..] in BUILT {
@@ -102,21 +102,15 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
 }
 
 /// The words with which cargo builds a project as it builds this workspace.
-fn shared(root: &Path, folder: &Path) -> Result<[String; 7], String> {
-    let manifest = root.join("Cargo.toml");
-    let text = fs::read_to_string(&manifest).map_err(|e| format!("{}: {e}", manifest.display()))?;
-    let profile = folder.join("profile.toml");
-    fs::write(&profile, profiles(&text)).map_err(|e| format!("{}: {e}", profile.display()))?;
+fn shared(root: &Path) -> [String; 5] {
     let text = |path: &Path| path.display().to_string();
-    Ok([
+    [
         "--offline".to_owned(),
-        "--config".to_owned(),
-        text(&profile),
         "--config".to_owned(),
         text(&root.join(".cargo/config.toml")),
         "--target-dir".to_owned(),
         text(&target(root)),
-    ])
+    ]
 }
 
 /// The workspace's target folder.
@@ -161,31 +155,5 @@ fn cargo(step: &str, project: &Path, words: &[&str]) -> Result<u64, String> {
         Ok(status) if status.success() => Ok(begin.elapsed().as_secs()),
         Ok(status) => Err(format!("new: {step} in {}: {status}", project.display())),
         Err(error) => Err(format!("new: cargo could not be started: {error}")),
-    }
-}
-
-/// The part of a manifest that says how tests are compiled.
-fn profiles(manifest: &str) -> String {
-    let mut is_inside = false;
-    let lines = manifest.lines().filter(|line| {
-        if line.starts_with('[') {
-            is_inside = line.starts_with("[profile.dev]") || line.starts_with("[profile.dev.");
-        }
-        is_inside
-    });
-    lines.flat_map(|line| [line, "\n"]).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_profile_of_tests_is_taken_from_the_manifest() {
-        let manifest = "[package]\nname = \"a\"\n[profile.dev]\ndebug = false\n# why\n\
-                        [profile.dev.package.b]\nopt-level = 0\n[profile.release]\nstrip = true\n";
-        let expected =
-            "[profile.dev]\ndebug = false\n# why\n[profile.dev.package.b]\nopt-level = 0\n";
-        assert_eq!(profiles(manifest), expected);
     }
 }

@@ -103,7 +103,11 @@ pub(crate) fn build(root: &Path, cargo: impl Fn() -> Command) -> Result<Vec<Bina
     for tests in BUILDS {
         let mut cargo = cargo();
         cargo.env("CARGO_TARGET_DIR", folder(root));
-        let arguments = [&["--manifest-path", MANIFEST], tests].concat();
+        let arguments = [
+            &["--manifest-path", MANIFEST, "--profile", "schedules"],
+            tests,
+        ]
+        .concat();
         binaries.extend(suite::build_by(cargo, root, &arguments)?);
     }
     Ok(binaries)

@@ -54,11 +54,18 @@ use std::process::ExitCode;
 
 use crate::args::Command;
 use crate::exit::{Ending, Failure};
+use crate::process::SmallPages;
 
 fn main() -> ExitCode {
+    // First of all, since a page that was taken stays as it is.
+    let pages = SmallPages::take();
     let cli = completion::parse();
     stderr::log_from_environment();
     let command = cli.command.unwrap_or(Command::Demo(cli.demo.into()));
+    // The other commands have a server or a cache, or end soon.
+    if !matches!(command, Command::Top(_)) {
+        pages.give_back();
+    }
     match run(command) {
         Ok(ending) => ExitCode::from(ending.code()),
         Err(failure) => {
@@ -71,7 +78,12 @@ fn main() -> ExitCode {
 }
 
 fn run(command: Command) -> Result<Ending, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    let mut runtime = match command {
+        // It waits, and each thread has memory of its own.
+        Command::Top(_) => tokio::runtime::Builder::new_current_thread(),
+        _ => tokio::runtime::Builder::new_multi_thread(),
+    };
+    let runtime = runtime
         .enable_all()
         .build()
         .map_err(|error| Failure::new(format!("cannot start: {error}")))?;

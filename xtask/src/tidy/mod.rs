@@ -1,7 +1,7 @@
 //! `cargo xtask tidy`: checks the habits that a reader relies on over the repository's text.
 //!
 //! ```text
-//! files ──▶ layers │ circles │ style │ function │ words │ prose │ drift │ exports │ contract │ faults │ reference │ figures ──▶ findings
+//! files ──▶ layers │ circles │ style │ function │ words │ locks │ prose │ drift │ exports │ contract │ faults │ reference │ figures ──▶ findings
 //!               ──exceptions, ceilings (tidy.toml)──▶ report
 //! ```
 //!
@@ -20,6 +20,7 @@ mod figures;
 mod finding;
 mod function;
 mod layers;
+mod locks;
 mod prose;
 mod reference;
 mod style;
@@ -138,7 +139,7 @@ fn check(files: &[File]) -> Result<Report, String> {
         .filter(|f| f.path.ends_with(".rs"))
         .map(Source::new)
         .collect();
-    let mut findings = Vec::new();
+    let mut findings = locks::check(files);
     let maps = map::maps(files);
     let paths = Paths::new(files);
     let mut counted = check_maps(&maps, &sources, &excused);
