@@ -14,7 +14,7 @@ use crate::exit::Failure;
 /// first second for a sign of a broken server and lists again, which is not the effect of this act.
 const OLD: Duration = Duration::from_millis(1_200);
 /// BOUND: the time until watches are that old.
-const OLD_WITHIN: Duration = Duration::from_secs(3);
+const OLD_WITHIN: Duration = Duration::from_secs(10);
 /// The time from one look at them to the next.
 const PAUSE: Duration = Duration::from_millis(20);
 
