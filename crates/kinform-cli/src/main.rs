@@ -57,16 +57,12 @@ use crate::exit::{Ending, Failure};
 use crate::process::SmallPages;
 
 fn main() -> ExitCode {
-    // First of all, since a page that was taken stays as it is.
+    // Before anything else, since a page that was taken stays as it is.
     let pages = SmallPages::take();
     let cli = completion::parse();
     stderr::log_from_environment();
     let command = cli.command.unwrap_or(Command::Demo(cli.demo.into()));
-    // The other commands have a server or a cache, or end soon.
-    if !matches!(command, Command::Top(_)) {
-        pages.give_back();
-    }
-    match run(command) {
+    match run(command, pages) {
         Ok(ending) => ExitCode::from(ending.code()),
         Err(failure) => {
             if !failure.is_silent() {
@@ -77,11 +73,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> Result<Ending, Failure> {
+fn run(command: Command, pages: SmallPages) -> Result<Ending, Failure> {
     let mut runtime = match command {
-        // It waits, and each thread has memory of its own.
+        // It runs for long, holds little and waits most of the time. Each thread has memory of its own.
         Command::Top(_) => tokio::runtime::Builder::new_current_thread(),
-        _ => tokio::runtime::Builder::new_multi_thread(),
+        _ => {
+            pages.give_back();
+            tokio::runtime::Builder::new_multi_thread()
+        }
     };
     let runtime = runtime
         .enable_all()

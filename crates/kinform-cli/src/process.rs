@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! the operating system → Usage { rss_bytes, peak_rss_bytes, cpu } ;  the allocator → live bytes, their peak
-//! what a command holds → the size of the pages
+//! a command that holds little → SmallPages
 //! ```
 //!
 //! Resident memory is read from `/proc` on Linux; elsewhere it is the peak.
@@ -98,8 +98,8 @@ impl Peak {
 
 /// Small pages of memory, for a command that holds little.
 ///
-/// The allocator asks for huge ones, with which a large cache is faster. Of each that a small program
-/// touches, 2 MB are resident. A kernel that knows no such setting changes nothing.
+/// The allocator asks for huge ones, with which a large cache is faster. A huge page is resident as a
+/// whole, 2 MB, once a byte of it was touched. On a kernel without this setting nothing changes.
 #[derive(Debug)]
 pub(crate) struct SmallPages {
     #[cfg(target_os = "linux")]
@@ -144,7 +144,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn small_pages_are_taken_until_they_are_given_back() {
         use nix::sys::prctl::get_thp_disable;
-        let before = get_thp_disable().unwrap();
+        let before = get_thp_disable().expect("Linux has had this setting since 3.15");
         let pages = SmallPages::take();
         assert!(get_thp_disable().unwrap());
         pages.give_back();

@@ -4,14 +4,16 @@
 //! Cargo.lock, */Cargo.lock ──▶ names and versions ──▶ each version that is not the main workspace's
 //! ```
 //!
-//! What one workspace has built serves the others as well, as long as versions, features (`features/`)
-//! and profiles (`.cargo/config.toml`) are the same.
+//! The workspaces use one build of a dependency as long as its version, its features
+//! (`dependency-features/`) and its profile (`.cargo/config.toml`) are the same. Versions are compared
+//! with compatible ones of the main workspace: cargo chose those in each lock at another time.
 
 use std::collections::BTreeMap;
 
 use super::finding::Finding;
 use crate::text::file::File;
 
+/// The lock of the main workspace.
 const MAIN: &str = "Cargo.lock";
 
 /// Compares the locks.
@@ -45,26 +47,37 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
 
 /// The packages of a lock: the line of the version, the name, the version.
 fn packages(lock: &str) -> impl Iterator<Item = (usize, &str, &str)> {
-    let lines = || lock.lines().enumerate();
-    lines()
-        .zip(lines().skip(1))
-        .filter_map(|((_, name), (at, version))| {
-            let name = name.strip_prefix("name = \"")?.strip_suffix('"')?;
-            let version = version.strip_prefix("version = \"")?.strip_suffix('"')?;
-            Some((at + 1, name, version))
-        })
+    let pairs = lock.lines().zip((2..).zip(lock.lines().skip(1)));
+    pairs.filter_map(|(name, (line, version))| {
+        let name = name.strip_prefix("name = \"")?.strip_suffix('"')?;
+        let version = version.strip_prefix("version = \"")?.strip_suffix('"')?;
+        Some((line, name, version))
+    })
 }
 
 /// The part of a version that compatible ones share.
 fn compatible(version: &str) -> &str {
-    let parts = if version.starts_with("0.") { 2 } else { 1 };
-    let end = version.match_indices('.').nth(parts - 1);
+    // Up to its first number that is not 0.
+    let zeros = version.split('.').take_while(|part| *part == "0").count();
+    let end = version.match_indices('.').nth(zeros);
     end.map_or(version, |(at, _)| &version[..at])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn compatible_versions_share_their_first_number_that_is_not_zero() {
+        for (version, shared) in [
+            ("1.2.3", "1"),
+            ("0.3.1", "0.3"),
+            ("0.0.4", "0.0.4"),
+            ("2.1.2+zstd.1.5.7", "2"),
+        ] {
+            assert_eq!(compatible(version), shared, "{version}");
+        }
+    }
 
     #[test]
     fn a_version_that_is_not_the_main_workspaces_is_found() {

@@ -13,7 +13,7 @@ use crate::exit::Failure;
 /// The least age of a watch that is cut. An informer takes a watch that ends without an event in its
 /// first second for a sign of a broken server and lists again, which is not the effect of this act.
 const OLD: Duration = Duration::from_millis(1_200);
-/// BOUND: the time until watches are that old.
+/// BOUND: the time until watches are that old. They open again within seconds on a busy machine, too.
 const OLD_WITHIN: Duration = Duration::from_secs(10);
 /// The time from one look at them to the next.
 const PAUSE: Duration = Duration::from_millis(20);
