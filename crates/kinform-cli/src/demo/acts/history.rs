@@ -13,7 +13,8 @@ use crate::exit::Failure;
 /// The least age of a watch that is cut. An informer takes a watch that ends without an event in its
 /// first second for a sign of a broken server and lists again, which is not the effect of this act.
 const OLD: Duration = Duration::from_millis(1_200);
-/// BOUND: the time until watches are that old. They open again within seconds on a busy machine, too.
+/// BOUND: the time until watches are that old; the screen waits meanwhile. On a slow machine they open
+/// again within seconds, unless more changes come than it can take.
 const OLD_WITHIN: Duration = Duration::from_secs(10);
 /// The time from one look at them to the next.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -52,22 +53,17 @@ impl History {
         "every watch was cut: informers go on from the version they had reached".to_owned()
     }
 
-    /// The effect of the cut, once every informer has gone on.
+    /// The effect of the cut, once every informer has gone on, or the history has expired: on a machine
+    /// that is too slow for its changes, an informer reads what was sent before the cut for many seconds.
     pub(super) fn resumed(&self, scene: Scene<'_>) -> Option<String> {
         let before = self.before_cut.as_ref()?;
-        let after = self.after_cut.clone().unwrap_or_else(|| marks(scene));
-        if !have_gone_on(before, &after) {
-            return None;
+        match &self.after_cut {
+            Some(after) => Some(resumed(before, after)),
+            None => {
+                let after = marks(scene);
+                have_gone_on(before, &after).then(|| resumed(before, &after))
+            }
         }
-        let since = |of: fn(&Marks) -> u64| -> u64 {
-            let sum = |marks: &AllMarks| -> u64 { marks.values().map(of).sum() };
-            sum(&after).saturating_sub(sum(before))
-        };
-        Some(format!(
-            "{} watches went on where the one before had stopped; {} lists were made",
-            since(|marks| marks.reopens),
-            since(|marks| marks.relists)
-        ))
     }
 
     /// Expires the history.
@@ -134,12 +130,35 @@ impl History {
     }
 }
 
+/// The line about a cut, from the counters before and after it.
+fn resumed(before: &AllMarks, after: &AllMarks) -> String {
+    let since = |of: fn(&Marks) -> u64| -> u64 {
+        let sum = |marks: &AllMarks| -> u64 { marks.values().map(of).sum() };
+        sum(after).saturating_sub(sum(before))
+    };
+    let still = match after.len() - gone_on(before, after) {
+        0 => String::new(),
+        still => format!("; {still} had not when the history expired"),
+    };
+    format!(
+        "{} watches went on where the one before had stopped{still}; {} lists were made",
+        since(|marks| marks.reopens),
+        since(|marks| marks.relists)
+    )
+}
+
 /// Returns whether every informer watches again.
 fn have_gone_on(before: &AllMarks, after: &AllMarks) -> bool {
-    after.iter().all(|(title, after)| {
-        let before = before.get(title).copied().unwrap_or_default();
+    gone_on(before, after) == after.len()
+}
+
+/// The number of informers that watch again.
+fn gone_on(before: &AllMarks, after: &AllMarks) -> usize {
+    let has_gone_on = |(title, after): &(&&'static str, &Marks)| {
+        let before = before.get(**title).copied().unwrap_or_default();
         after.is_watching && after.reopens + after.relists > before.reopens + before.relists
-    })
+    };
+    after.iter().filter(has_gone_on).count()
 }
 
 fn marks(scene: Scene<'_>) -> AllMarks {
@@ -155,4 +174,54 @@ fn marks(scene: Scene<'_>) -> AllMarks {
             (title, marks)
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marks(reopens: u64, relists: u64) -> Marks {
+        Marks {
+            reopens,
+            relists,
+            expired: 0,
+            is_watching: true,
+        }
+    }
+
+    #[test]
+    fn a_watch_that_has_not_gone_on_is_told_once_the_history_has_expired() {
+        let before = AllMarks::from([("nodes", marks(1, 0)), ("pods", marks(4, 2))]);
+        let closed = Marks {
+            is_watching: false,
+            ..marks(5, 2)
+        };
+        let table = [
+            (
+                marks(5, 2),
+                true,
+                "2 watches went on where the one before had stopped; 0 lists were made",
+            ),
+            (
+                marks(4, 3),
+                true,
+                "1 watches went on where the one before had stopped; 1 lists were made",
+            ),
+            (
+                marks(4, 2),
+                false,
+                "1 watches went on where the one before had stopped; 1 had not when the history expired; 0 lists were made",
+            ),
+            (
+                closed,
+                false,
+                "2 watches went on where the one before had stopped; 1 had not when the history expired; 0 lists were made",
+            ),
+        ];
+        for (pods, have_all, line) in table {
+            let after = AllMarks::from([("nodes", marks(2, 0)), ("pods", pods)]);
+            assert_eq!(have_gone_on(&before, &after), have_all, "{pods:?}");
+            assert_eq!(resumed(&before, &after), line);
+        }
+    }
 }
