@@ -7,8 +7,10 @@
 //!
 //! Nothing is asked of a cluster. Changes end with the recording; a command runs as long as it likes.
 //!
+//! * `paced.rs`: what is sent without waiting, as fast as it is heard.
 //! * `served.rs`: the server and the command.
 
+mod paced;
 mod served;
 
 use std::sync::Arc;
@@ -17,9 +19,11 @@ use std::time::{Duration, Instant};
 use futures::FutureExt as _;
 use kinform::env::Env;
 use kinform::recording::{Pace, ReplaySource, ReplayState};
-use kinform::source::ListerWatcher as _;
-use kinform::{FactoryBuilder, InformerFactory};
+use kinform::source::ListerWatcher;
+use kinform::{FactoryBuilder, Informer, InformerFactory};
+use kube_core::DynamicObject;
 
+use self::paced::Paced;
 use crate::args::reading::WatchArgs;
 use crate::args::recording::{ReplayArgs, Speed};
 use crate::catalogue::ResourceEntry;
@@ -44,7 +48,8 @@ pub(crate) async fn run(args: ReplayArgs) -> Result<Ending, Failure> {
     };
     let source = Arc::new(source.with_pace(pace).with_env(env.clone()));
     tell_of(&source);
-    let replay = Replay { source, env };
+    let paced = (args.speed == Speed::Most).then(|| Arc::new(Paced::new(Arc::clone(&source))));
+    let replay = Replay { source, paced, env };
     let ending = match args.command.is_empty() {
         true => printed(&args, &replay, signals).await,
         false => served::run(&args, &replay, signals).await,
@@ -63,14 +68,26 @@ pub(crate) async fn run(args: ReplayArgs) -> Result<Ending, Failure> {
 /// A recording that is replayed, and the clock of the replay.
 struct Replay {
     source: Arc<ReplaySource>,
+    /// The source of its informer, if nothing is waited for but handlers.
+    paced: Option<Arc<Paced>>,
     env: Env,
 }
 
 impl Replay {
     /// A factory over the recording, by its clock.
     fn factory(&self) -> FactoryBuilder {
-        let source = Arc::clone(&self.source);
-        InformerFactory::with_sources(move |_, _| Arc::clone(&source) as _).env(self.env.clone())
+        let source: Arc<dyn ListerWatcher> = match &self.paced {
+            Some(paced) => Arc::clone(paced) as _,
+            None => Arc::clone(&self.source) as _,
+        };
+        InformerFactory::with_sources(move |_, _| Arc::clone(&source)).env(self.env.clone())
+    }
+
+    /// Sends no more than the handlers of this informer hear, if it does not wait for times.
+    fn wait_for(&self, informer: &Informer<DynamicObject>) {
+        if let Some(paced) = &self.paced {
+            paced.wait_for(informer);
+        }
     }
 }
 
@@ -95,6 +112,7 @@ async fn printed(args: &ReplayArgs, replay: &Replay, signals: Signals) -> Result
     let (source, started) = (&replay.source, Instant::now());
     let factory = replay.factory().build();
     let informer = factory.select(source.resource().clone()).build();
+    replay.wait_for(&informer);
     let watched = Watched::new(entry(source), informer).without_giving_up();
     let words = WatchArgs {
         types: Vec::new(),

@@ -51,6 +51,7 @@ pub(super) async fn run(
         .projection(Projection::new().keep_managed_fields())
         .build();
     let informer = factory.select::<DynamicObject>(info.clone()).build();
+    replay.wait_for(&informer);
     let mut feed = Feed {
         server: &server,
         info: &info,

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use kinform_apiserver::Server;
 use serde_json::{Value, json};
@@ -91,6 +92,47 @@ async fn a_recording_is_replayed_as_changes_without_a_cluster() {
     let words = ["record", "cm", "--out", path];
     let (code, _, stderr) = outcome(kinform(Some(&kubeconfig.path()), &words)).await;
     assert!(code == 1 && stderr.contains("exists"), "{code} {stderr}");
+}
+
+#[tokio::test]
+async fn each_change_is_heard_again_without_waiting() {
+    let server = Server::builder().start().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("cm.kinrec");
+    config_map(&server, "a", json!({"key": "0"})).await;
+    let (code, said) = record(&server, &["cm"], &file, async || {
+        let begun = Instant::now();
+        let mut key = 0;
+        // More than a handler's ring keeps, on all but the slowest machines.
+        while begun.elapsed() < Duration::from_secs(2) {
+            key += 1;
+            let change = json!({"data": {"key": key.to_string()}});
+            patch(&server, &format!("{CONFIG_MAPS}/a"), change).await;
+        }
+    })
+    .await;
+    assert_eq!(code, 0, "{said}");
+    server.stop().await;
+    let words = [
+        "replay",
+        file.to_str().unwrap(),
+        "--speed",
+        "max",
+        "--watch-only",
+        "-o",
+        "json",
+    ];
+    let (code, stdout, stderr) = outcome(kinform(None, &words)).await;
+    assert_eq!(code, 0, "{stderr}");
+    let lines = stdout
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let updates = lines.filter(|line| line["event"] == "update").count();
+    let recorded = said.split("objects, ").nth(1).unwrap();
+    assert!(
+        recorded.starts_with(&format!("{updates} events")),
+        "{updates}: {said}"
+    );
 }
 
 #[tokio::test]

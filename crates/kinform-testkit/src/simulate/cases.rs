@@ -169,7 +169,7 @@ fn told(
     let mut least = plan;
     let mut found: Option<(Finding, Report)> = None;
     let mut at = 0;
-    while at < least.accidents.len() && least.accidents.len() > 1 {
+    while at < least.accidents.len() {
         let mut fewer = least.clone();
         fewer.accidents.remove(at);
         let report = play(scenario, &fewer, Some(stops));

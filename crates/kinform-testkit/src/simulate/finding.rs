@@ -142,6 +142,10 @@ const BEHIND: &str =
 const HISTORY: &str =
     "what an operator keeps of earlier states on purpose is allowed by `sim.keeps_history()`";
 
+/// The advice where states are compared.
+const BASELINE: &str = "the run without faults, in which each step begins when the one before is complete, is \
+taken for right: if it is not, the mistake is there";
+
 /// The story of a finding.
 #[derive(Debug)]
 pub(crate) struct Story<'a> {
@@ -165,6 +169,36 @@ impl Story<'_> {
         let last = || self.entries.iter().rposition(|entry| entry.write.is_some());
         found.or_else(|| self.finding.is_of_last_write().then(last).flatten())
     }
+
+    /// The faults that it takes, and the pace of the script.
+    fn faults(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Plan {
+            seed,
+            pace,
+            accidents,
+            ..
+        } = self.plan;
+        let how = match pace {
+            Pace::Settled => "each step begins when the one before is complete",
+            Pace::Rushed => "steps follow each other at random",
+        };
+        if accidents.is_empty() {
+            return writeln!(f, "without any fault, in the run of seed {seed} ({how})");
+        }
+        writeln!(f, "the faults ({how}):")?;
+        accidents.iter().try_for_each(|one| writeln!(f, "  {one}"))
+    }
+
+    fn advice(&self) -> Option<&'static str> {
+        let is_usual = self.plan.accidents.is_empty() && self.plan.pace == Pace::Settled;
+        match self.finding {
+            Finding::Differs { .. } if is_usual => Some(OWN_VALUES),
+            Finding::Differs { .. } => Some(BASELINE),
+            Finding::NotPutBack { .. } => Some(HISTORY),
+            Finding::Lost { .. } => Some(OVERWRITTEN),
+            _ => None,
+        }
+    }
 }
 
 /// Returns whether a write of an object is of this name, in which `*` stands for a generated part.
@@ -184,28 +218,9 @@ impl fmt::Display for Story<'_> {
             test,
         } = self;
         writeln!(f, "{finding}\n")?;
-        match &plan.accidents[..] {
-            [] => {
-                writeln!(f, "without any fault, in the run of seed {}", plan.seed)?;
-                match finding {
-                    Finding::Differs { .. } => writeln!(f, "{OWN_VALUES}")?,
-                    Finding::NotPutBack { .. } => writeln!(f, "{HISTORY}")?,
-                    _ => {}
-                }
-            }
-            accidents => {
-                let pace = match plan.pace {
-                    Pace::Settled => "each step begins when the one before is complete",
-                    Pace::Rushed => "steps follow each other at random",
-                };
-                writeln!(f, "the faults ({pace}):")?;
-                accidents
-                    .iter()
-                    .try_for_each(|one| writeln!(f, "  {one}"))?;
-                if matches!(finding, Finding::Lost { .. }) {
-                    writeln!(f, "{OVERWRITTEN}")?;
-                }
-            }
+        self.faults(f)?;
+        if let Some(advice) = self.advice() {
+            writeln!(f, "{advice}")?;
         }
         let blamed = self.blamed();
         if let Some(entry) = blamed.and_then(|at| entries.get(at)) {

@@ -56,7 +56,7 @@ pub(crate) fn returns(before: &[Step], steps: &[Step]) -> Vec<Return> {
                     foreign.push(named(path));
                 }
             }
-            Effect::Unknown => break,
+            Effect::Status(_) | Effect::Unknown => break,
         }
         if !deleted.is_empty() {
             continue;
@@ -165,7 +165,8 @@ mod tests {
     #[test]
     fn nothing_is_compared_after_an_unknown_effect() {
         let again = || vec![create("a", json!({})), patch("a", json!({}))];
-        for unknown in [Effect::Unknown, patch("child", json!({}))] {
+        let status = Effect::Status("a".to_owned());
+        for unknown in [Effect::Unknown, status, patch("child", json!({}))] {
             let mut effects = again();
             effects.push(unknown);
             effects.push(patch("a", json!({})));

@@ -85,6 +85,7 @@ mod cases;
 mod census;
 mod fields;
 mod finding;
+mod foreign;
 mod hearing;
 mod history;
 mod hub;
@@ -381,7 +382,8 @@ impl Simulation {
 
     /// Allows what the operator keeps of earlier states. Otherwise, a step that brings the objects
     /// of the script back to what they were after an earlier step must bring back all others, too,
-    /// but for status, annotations, volume claims, jobs, replica sets and controller revisions.
+    /// but for status, annotations, volume claims, jobs, replica sets and controller revisions. No
+    /// step begins then before the one before is complete, so that no state is missed.
     pub fn keeps_history(&mut self) -> &mut Self {
         self.keeps_history = true;
         self
@@ -391,7 +393,9 @@ impl Simulation {
 /// The runs.
 impl Simulation {
     /// Sets the number of runs whose faults are drawn from seeds; 200 by default, none if
-    /// [`exhaustive`](Self::exhaustive) is asked for.
+    /// [`exhaustive`](Self::exhaustive) is asked for. In a third of them steps follow each other at
+    /// random, but a patch of an object that the script has not created waits until the steps before
+    /// it are complete.
     pub fn seeds(&mut self, seeds: u64) -> &mut Self {
         self.seeds = Some(seeds);
         self
@@ -400,7 +404,8 @@ impl Simulation {
     /// Tries each fault on its own: a crash before and after each write, each write refused, and
     /// overtaken by another client, each read refused, and each notification late, skipped, and
     /// unseen at a restart. That is four runs for each write, one for each read and three for each
-    /// notification of a run without faults.
+    /// notification of a run without faults. Each step begins when the one before is complete: what
+    /// goes wrong only if steps follow each other quickly is found by [`seeds`](Self::seeds).
     pub fn exhaustive(&mut self) -> &mut Self {
         self.is_exhaustive = true;
         self
@@ -429,6 +434,7 @@ impl Simulation {
             is_exhaustive: self.is_exhaustive,
         };
         let scenario = Scenario {
+            foreign: foreign::foreign(&self.before, &self.steps),
             definitions: self.definitions,
             changes: self.changes,
             before: self.before,

@@ -120,6 +120,8 @@ pub(crate) struct Extent {
     pub(crate) reads: usize,
     pub(crate) notifications: usize,
     pub(crate) starts: Starts,
+    /// States of the past are compared, too: each has to be seen, so that no step is rushed.
+    pub(crate) keeps_history: bool,
 }
 
 /// The oldest state that a process may be shown when it starts again.
@@ -147,8 +149,8 @@ impl Plan {
     pub(crate) fn of_seed(seed: u64, extent: Extent) -> Self {
         let mut random = SmallRng::seed_from_u64(seed);
         let pace = match random.random_ratio(1, 3) {
-            true => Pace::Rushed,
-            false => Pace::Settled,
+            true if !extent.keeps_history => Pace::Rushed,
+            _ => Pace::Settled,
         };
         let count = random.random_range(1..=4);
         let accidents = (0..count).map(|_| accident(&mut random, extent)).collect();
@@ -320,6 +322,7 @@ mod tests {
         reads: 4,
         notifications: 7,
         starts: Starts::Past,
+        keeps_history: false,
     };
 
     #[test]
@@ -352,6 +355,20 @@ mod tests {
         let seeds = (0..2_000).map(|seed| Plan::of_seed(seed, extent));
         let mut all = seeds.chain(one_each).flat_map(|plan| plan.accidents);
         assert!(!all.any(|one| matches!(one.what, Mishap::PastRestart(_))));
+    }
+
+    #[test]
+    fn a_third_of_the_seeds_rush_unless_past_states_are_compared() {
+        let rushed = |keeps_history| {
+            let extent = Extent {
+                keeps_history,
+                ..EXTENT
+            };
+            let plans = (0..300).map(|seed| Plan::of_seed(seed, extent));
+            plans.filter(|plan| plan.pace == Pace::Rushed).count()
+        };
+        assert!((70..130).contains(&rushed(false)), "{}", rushed(false));
+        assert_eq!(rushed(true), 0);
     }
 
     #[test]

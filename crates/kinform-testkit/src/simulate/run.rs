@@ -164,6 +164,7 @@ impl<'a> Run<'a> {
         let extent = Extent {
             steps: scenario.steps.len(),
             starts: scenario.starts,
+            keeps_history: scenario.keeps_history,
             ..run.hub.extent()
         };
         let trace = run.hub.trace();
@@ -198,7 +199,7 @@ impl<'a> Run<'a> {
         for number in 0..=last {
             self.step(number).await?;
             let is_rushed = self.hub.plan().pace == Pace::Rushed && number < last;
-            if is_rushed {
+            if is_rushed && !self.scenario.foreign.contains(&(number + 1)) {
                 let pause = self.hub.spread(RUSH);
                 self.pass(pause).await?;
                 continue;

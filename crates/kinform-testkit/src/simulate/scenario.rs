@@ -4,6 +4,7 @@
 //! Simulation (the user's words) ─▶ Scenario ─▶ each Run of it
 //! ```
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -39,6 +40,8 @@ pub(crate) struct Scenario {
     pub(crate) starts: Starts,
     /// The operator may keep something of earlier states of the script's objects.
     pub(crate) keeps_history: bool,
+    /// The steps that change objects of the operator: those before them are complete.
+    pub(crate) foreign: BTreeSet<usize>,
     pub(crate) progress: Arc<Progress>,
     #[cfg(feature = "controllers")]
     pub(crate) controllers: Option<kinform_controlplane::Selection>,

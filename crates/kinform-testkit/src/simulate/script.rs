@@ -35,6 +35,8 @@ pub(crate) enum Effect {
     Create(String, Value),
     /// A merge patch.
     Patch(String, Value),
+    /// A merge patch of the status.
+    Status(String),
     Delete(String),
     /// It is not known.
     Unknown,

@@ -88,12 +88,12 @@ where
     let name = format!("patches {what}{} {key}: {patch}", kind::<K>());
     let mut path = at::<K>(key);
     let effect = match part {
-        Some(part) => {
-            path = format!("{path}/{part}");
-            Effect::Unknown
-        }
+        Some(_) => Effect::Status(path.clone()),
         None => Effect::Patch(path.clone(), patch.clone()),
     };
+    if let Some(part) = part {
+        path = format!("{path}/{part}");
+    }
     Step {
         effect,
         ..request(name, "PATCH", (path, MERGE), patch)

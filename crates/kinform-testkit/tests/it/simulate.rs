@@ -9,7 +9,7 @@ use kinform::InformerFactory;
 use kinform::controller::{Action, Controller, Ctx};
 use kinform_testkit::Simulation;
 use kinform_testkit::simulate::{Summary, try_simulate};
-use kube_client::Client;
+use kube_client::{Api, Client};
 use kube_core::ObjectMeta;
 use serde_json::json;
 
@@ -224,6 +224,103 @@ fn a_step_that_never_works_is_told() {
         "{story}"
     );
     assert!(story.contains("not found"), "{story}");
+}
+
+/// Creates a config map, and gives `x` these values, one after the other.
+fn changed(sim: &mut Simulation, values: &[&str]) {
+    sim.create(map("a"));
+    for x in values {
+        sim.patch::<ConfigMap>("default/a", json!({"data": {"x": x}}));
+    }
+}
+
+/// The secret of this name that has the data of a config map.
+fn secret_of(map: &ConfigMap, name: &str) -> Secret {
+    let mut secret = Secret::default();
+    secret.metadata.name = Some(name.to_owned());
+    secret.string_data.clone_from(&map.data);
+    secret
+}
+
+#[test]
+fn an_operator_that_keeps_past_states_passes_if_that_is_said() {
+    let describe = |sim: &mut Simulation| {
+        changed(sim, &["2", "3", "1"]);
+        sim.seeds(60).operator(|client| {
+            run(client, |map, cx| async move {
+                if let Some(x) = map.data.as_ref().and_then(|data| data.get("x")) {
+                    cx.apply(&secret_of(&map, &format!("of-{x}"))).await?;
+                }
+                Ok(Action::await_change())
+            })
+        });
+    };
+    passes(|sim| {
+        describe(sim);
+        sim.keeps_history();
+    });
+    let story = told(describe);
+    assert!(story.contains("sim.keeps_history()"), "{story}");
+}
+
+#[test]
+fn a_change_of_what_the_operator_makes_meets_the_object_of_the_step_before() {
+    passes(|sim| {
+        changed(sim, &["2"]);
+        let labels = json!({"metadata": {"labels": {"of": "another"}}});
+        sim.patch::<Secret>("default/a", labels).seeds(60);
+        sim.operator(|client| {
+            run(client, |map, cx| async move {
+                if map.metadata.namespace.as_deref() != Some("default") {
+                    return Ok(Action::await_change());
+                }
+                let x = map.data.as_ref().and_then(|data| data.get("x"));
+                let secrets: Api<Secret> = Api::namespaced(cx.client()?, "default");
+                let found = secrets.get_opt("a").await?;
+                let has = |secret: &Secret| {
+                    let x_of = secret.data.as_ref().and_then(|data| data.get("x"));
+                    x_of.map(|bytes| &bytes.0[..]) == x.map(String::as_bytes)
+                };
+                match found {
+                    Some(secret) if has(&secret) => {}
+                    // Its deletion is the next run.
+                    Some(secret) => cx.delete(&secret).await.map(drop)?,
+                    None => cx.apply(&secret_of(&map, "a")).await.map(drop)?,
+                }
+                Ok(Action::await_change())
+            })
+        });
+    });
+}
+
+#[test]
+fn what_only_the_pace_of_the_script_shows_is_told_without_faults() {
+    let story = told(|sim| {
+        changed(sim, &["2"]);
+        sim.seeds(100).operator(|client| {
+            run(client, |map, cx| async move {
+                if map.metadata.namespace.as_deref() != Some("default") {
+                    return Ok(Action::await_change());
+                }
+                // It works on the newest data, and forgets to look at those of a secret that is there.
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                let maps: Api<ConfigMap> = Api::namespaced(cx.client()?, "default");
+                let secrets: Api<Secret> = Api::namespaced(cx.client()?, "default");
+                if let (Some(map), None) = (maps.get_opt("a").await?, secrets.get_opt("a").await?) {
+                    cx.apply(&secret_of(&map, "a")).await?;
+                }
+                Ok(Action::await_change())
+            })
+        });
+    });
+    for words in [
+        "secrets default/a: data.x is",
+        "without any fault, in the run of seed",
+        "steps follow each other at random",
+        "if it is not, the mistake is there",
+    ] {
+        assert!(story.contains(words), "{words}: {story}");
+    }
 }
 
 /// A type whose every field is changed.

@@ -1,0 +1,80 @@
+//! A recording without waiting, no faster than it is heard.
+//!
+//! ```text
+//! ReplaySource → the next bytes ──is the slowest handler near?──▶ informer → handlers
+//! ```
+//!
+//! A handler that is far behind its informer hears differences in the place of single changes. The
+//! recorded one was not, so bytes wait until the handlers of this one are near.
+//!
+//! Upstream counterpart: none.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use kinform::Informer;
+use kinform::recording::ReplaySource;
+use kinform::source::{Body, ListerWatcher, ResourceInfo, SourceError};
+use kinform_api::{ListOptions, WatchOptions};
+use kube_core::DynamicObject;
+
+/// The batches that a handler may be behind. A ring keeps some hundred times as many.
+const NEAR: u64 = 16;
+/// The time from one look at the handlers to the next.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// A recording whose bytes come as fast as an informer's handlers hear them.
+#[derive(Debug)]
+pub(super) struct Paced {
+    source: Arc<ReplaySource>,
+    // Holds this source in turn: both live as long as the program.
+    informer: OnceLock<Informer<DynamicObject>>,
+}
+
+impl Paced {
+    /// As fast as the source, until an informer is named.
+    pub(super) fn new(source: Arc<ReplaySource>) -> Self {
+        Self {
+            source,
+            informer: OnceLock::new(),
+        }
+    }
+
+    /// Waits for the handlers of this informer from now on.
+    pub(super) fn wait_for(&self, informer: &Informer<DynamicObject>) {
+        self.informer.get_or_init(|| informer.clone());
+    }
+
+    fn paced(&self, body: Body) -> Body {
+        let Some(informer) = self.informer.get().cloned() else {
+            return body;
+        };
+        let encoding = body.encoding();
+        let chunks = body.into_chunks().then(move |chunk| {
+            let informer = informer.clone();
+            async move {
+                while informer.stats().handler_lag > NEAR {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                chunk
+            }
+        });
+        Body::new(encoding, chunks)
+    }
+}
+
+impl ListerWatcher for Paced {
+    fn list<'a>(&'a self, options: &'a ListOptions) -> BoxFuture<'a, Result<Body, SourceError>> {
+        Box::pin(async { Ok(self.paced(self.source.list(options).await?)) })
+    }
+
+    fn watch<'a>(&'a self, options: &'a WatchOptions) -> BoxFuture<'a, Result<Body, SourceError>> {
+        Box::pin(async { Ok(self.paced(self.source.watch(options).await?)) })
+    }
+
+    fn resource(&self) -> &ResourceInfo {
+        self.source.resource()
+    }
+}

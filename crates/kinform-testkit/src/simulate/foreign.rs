@@ -1,0 +1,69 @@
+//! The steps of a script that change what the operator has made.
+//!
+//! ```text
+//! creates, patches, deletes ─▶ objects of the script ─▶ numbers of the steps that patch any other object
+//! ```
+//!
+//! Such a step stands for a third party, as a kubelet that reports on a Deployment. It is about the
+//! object that is there once the steps before it are complete: sooner, it would hit one that the
+//! operator is about to replace, and its effect would be gone with that. A deletion is no such step,
+//! since operators bring back what is deleted, whenever that is.
+
+use std::collections::BTreeSet;
+
+use super::script::{Effect, Step};
+
+/// The numbers of these steps; `before` are those that are there before the script.
+pub(crate) fn foreign(before: &[Step], steps: &[Step]) -> BTreeSet<usize> {
+    let mut own = BTreeSet::new();
+    let mut found = BTreeSet::new();
+    let numbers = before
+        .iter()
+        .map(|_| None)
+        .chain((0..steps.len()).map(Some));
+    for (number, step) in numbers.zip(before.iter().chain(steps)) {
+        match &step.effect {
+            Effect::Create(path, _) => {
+                own.insert(path.as_str());
+            }
+            Effect::Patch(path, _) | Effect::Status(path) if !own.contains(path.as_str()) => {
+                found.extend(number);
+            }
+            Effect::Patch(..) | Effect::Status(_) | Effect::Delete(_) | Effect::Unknown => {}
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures::FutureExt;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn patches_of_objects_that_the_script_has_not_created_are_foreign() {
+        let step = |effect| Step {
+            name: String::new(),
+            work: Arc::new(|_| async { Ok(()) }.boxed()),
+            effect,
+        };
+        let path = |name: &str| name.to_owned();
+        let before = [step(Effect::Create(path("node"), json!({})))];
+        let steps = [
+            Effect::Create(path("a"), json!({})),
+            Effect::Patch(path("a"), json!({})),
+            Effect::Status(path("a")),
+            Effect::Status(path("node")),
+            Effect::Status(path("child")),
+            Effect::Patch(path("child"), json!({})),
+            Effect::Delete(path("child")),
+            Effect::Unknown,
+        ];
+        let found = foreign(&before, &steps.map(step));
+        assert_eq!(found, BTreeSet::from([4, 5]));
+    }
+}
