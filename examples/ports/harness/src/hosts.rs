@@ -41,14 +41,16 @@ impl Port for Hosts {
             let mut owner = config.controller_owner_ref(&()).ok_or("no uid")?;
             // kinform's owners hold their deletion up, where it is asked for in the foreground.
             owner.block_owner_deletion = (column == Column::Kinform).then_some(true);
-            own(cluster, &owner, desired::config_map(&config, false)).await?;
-            own(cluster, &owner, desired::service_account(&config)).await?;
-            own(cluster, &owner, desired::role(&config)).await?;
-            own(cluster, &owner, desired::role_binding(&config)).await?;
-            own(cluster, &owner, desired::deployment(&config, false)).await?;
-            own(cluster, &owner, desired::service(&config)).await?;
+            let by = (&owner, manager(column));
+            own(cluster, by, desired::config_map(&config, false)).await?;
+            own(cluster, by, desired::service_account(&config)).await?;
+            own(cluster, by, desired::role(&config)).await?;
+            own(cluster, by, desired::role_binding(&config)).await?;
+            own(cluster, by, desired::deployment(&config, false)).await?;
+            own(cluster, by, desired::service(&config)).await?;
             let status = json!({"status": {"hosts": 0, "hasCredentials": false}});
-            let path = format!("{PATH}/{}/status?fieldManager={CONTROLLER}", name(number));
+            let (name, manager) = (name(number), manager(column));
+            let path = format!("{PATH}/{name}/status?fieldManager={manager}");
             cluster
                 .call(Method::PATCH, &path, Body::Merge(&status))
                 .await?;
@@ -120,14 +122,27 @@ async fn make(cluster: &Cluster, name: &str) -> Result<Value, StageError> {
         .await
 }
 
+/// The field manager of a column. Another one would have each apply of a start change the object.
+fn manager(column: Column) -> &'static str {
+    match column {
+        Column::KubeRuntime => CONTROLLER,
+        // OPERATOR/CONTROLLER.
+        Column::Kinform => "host-controller/host-controller",
+    }
+}
+
 /// Applies an object as the controller does.
-async fn own<K>(cluster: &Cluster, owner: &OwnerReference, mut object: K) -> Result<(), StageError>
+async fn own<K>(
+    cluster: &Cluster,
+    (owner, manager): (&OwnerReference, &str),
+    mut object: K,
+) -> Result<(), StageError>
 where
     K: Resource<DynamicType = ()> + Serialize,
 {
     object.owner_references_mut().push(owner.clone());
     let (name, place) = (object.name_any(), K::url_path(&(), Some("default")));
-    let path = format!("{place}/{name}?fieldManager={CONTROLLER}&force=true");
+    let path = format!("{place}/{name}?fieldManager={manager}&force=true");
     let object = serde_json::to_value(&object)?;
     cluster
         .call(Method::PATCH, &path, Body::Apply(&object))
