@@ -7,7 +7,7 @@
 //!
 //! Nothing is asked of a cluster. Changes end with the recording; a command runs as long as it likes.
 //!
-//! * `paced.rs`: what is sent without waiting, as fast as it is heard.
+//! * `paced.rs`: the source of `--speed max`, which waits for handlers and for nothing else.
 //! * `served.rs`: the server and the command.
 
 mod paced;
@@ -68,7 +68,7 @@ pub(crate) async fn run(args: ReplayArgs) -> Result<Ending, Failure> {
 /// A recording that is replayed, and the clock of the replay.
 struct Replay {
     source: Arc<ReplaySource>,
-    /// The source of its informer, if nothing is waited for but handlers.
+    /// With `--speed max`: stands between the source and the informer.
     paced: Option<Arc<Paced>>,
     env: Env,
 }
@@ -83,7 +83,7 @@ impl Replay {
         InformerFactory::with_sources(move |_, _| Arc::clone(&source)).env(self.env.clone())
     }
 
-    /// Sends no more than the handlers of this informer hear, if it does not wait for times.
+    /// With `--speed max`, sends only as fast as the handlers of this informer hear.
     fn wait_for(&self, informer: &Informer<DynamicObject>) {
         if let Some(paced) = &self.paced {
             paced.wait_for(informer);

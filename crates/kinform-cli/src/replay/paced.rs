@@ -1,11 +1,11 @@
-//! A recording without waiting, no faster than it is heard.
+//! The source of `--speed max`: a recording, as fast as its handlers hear it.
 //!
 //! ```text
 //! ReplaySource → the next bytes ──is the slowest handler near?──▶ informer → handlers
 //! ```
 //!
-//! A handler that is far behind its informer hears differences in the place of single changes. The
-//! recorded one was not, so bytes wait until the handlers of this one are near.
+//! A handler that is far behind its informer hears differences in place of single changes. So the next
+//! bytes wait until the slowest handler is near.
 //!
 //! Upstream counterpart: none.
 
@@ -20,12 +20,13 @@ use kinform::source::{Body, ListerWatcher, ResourceInfo, SourceError};
 use kinform_api::{ListOptions, WatchOptions};
 use kube_core::DynamicObject;
 
-/// The batches that a handler may be behind. A ring keeps some hundred times as many.
+/// The batches that a handler may be behind: few beside the 4,096 that a ring keeps, and, of objects of
+/// a megabyte, half of its 32 MiB.
 const NEAR: u64 = 16;
 /// The time from one look at the handlers to the next.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// A recording whose bytes come as fast as an informer's handlers hear them.
+/// A recording that is sent as fast as an informer's handlers hear it.
 #[derive(Debug)]
 pub(super) struct Paced {
     source: Arc<ReplaySource>,

@@ -13,23 +13,20 @@ use std::collections::BTreeSet;
 
 use super::script::{Effect, Step};
 
-/// The numbers of these steps; `before` are those that are there before the script.
+/// The numbers of these steps; `before` creates the objects that are there before the script.
 pub(crate) fn foreign(before: &[Step], steps: &[Step]) -> BTreeSet<usize> {
-    let mut own = BTreeSet::new();
+    let created = |step: &Step| match &step.effect {
+        Effect::Create(path, _) => Some(path.clone()),
+        _ => None,
+    };
+    let mut own: BTreeSet<String> = before.iter().filter_map(created).collect();
     let mut found = BTreeSet::new();
-    let numbers = before
-        .iter()
-        .map(|_| None)
-        .chain((0..steps.len()).map(Some));
-    for (number, step) in numbers.zip(before.iter().chain(steps)) {
-        match &step.effect {
-            Effect::Create(path, _) => {
-                own.insert(path.as_str());
-            }
-            Effect::Patch(path, _) | Effect::Status(path) if !own.contains(path.as_str()) => {
-                found.extend(number);
-            }
-            Effect::Patch(..) | Effect::Status(_) | Effect::Delete(_) | Effect::Unknown => {}
+    for (number, step) in steps.iter().enumerate() {
+        own.extend(created(step));
+        if let Effect::Patch(path, _) | Effect::Status(path) = &step.effect
+            && !own.contains(path)
+        {
+            found.insert(number);
         }
     }
     found

@@ -10,7 +10,6 @@ use kinform::controller::{Action, Controller, Ctx};
 use kinform_testkit::Simulation;
 use kinform_testkit::simulate::{Summary, try_simulate};
 use kube_client::{Api, Client};
-use kube_core::ObjectMeta;
 use serde_json::json;
 
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -43,18 +42,19 @@ where
     controller.run(reconcile).await
 }
 
+/// The secret of this name that has the data of a config map.
+fn secret_of(map: &ConfigMap, name: &str) -> Secret {
+    let mut secret = Secret::default();
+    secret.metadata.name = Some(name.to_owned());
+    secret.string_data.clone_from(&map.data);
+    secret
+}
+
 /// Each config map of the default namespace has a secret with its data.
 async fn right(map: Arc<ConfigMap>, cx: Ctx<()>) -> Result<Action, Failure> {
     if map.metadata.namespace.as_deref() == Some("default") {
-        let secret = Secret {
-            metadata: ObjectMeta {
-                name: map.metadata.name.clone(),
-                ..ObjectMeta::default()
-            },
-            string_data: map.data.clone(),
-            ..Secret::default()
-        };
-        cx.apply(&secret).await?;
+        let name = map.metadata.name.clone().unwrap_or_default();
+        cx.apply(&secret_of(&map, &name)).await?;
     }
     Ok(Action::await_change())
 }
@@ -232,14 +232,6 @@ fn changed(sim: &mut Simulation, values: &[&str]) {
     for x in values {
         sim.patch::<ConfigMap>("default/a", json!({"data": {"x": x}}));
     }
-}
-
-/// The secret of this name that has the data of a config map.
-fn secret_of(map: &ConfigMap, name: &str) -> Secret {
-    let mut secret = Secret::default();
-    secret.metadata.name = Some(name.to_owned());
-    secret.string_data.clone_from(&map.data);
-    secret
 }
 
 #[test]

@@ -41,7 +41,8 @@ impl Port for Hosts {
             let mut owner = config.controller_owner_ref(&()).ok_or("no uid")?;
             // kinform's owners hold their deletion up, where it is asked for in the foreground.
             owner.block_owner_deletion = (column == Column::Kinform).then_some(true);
-            let by = (&owner, manager(column));
+            let manager = &*manager(column);
+            let by = (&owner, manager);
             own(cluster, by, desired::config_map(&config, false)).await?;
             own(cluster, by, desired::service_account(&config)).await?;
             own(cluster, by, desired::role(&config)).await?;
@@ -49,8 +50,7 @@ impl Port for Hosts {
             own(cluster, by, desired::deployment(&config, false)).await?;
             own(cluster, by, desired::service(&config)).await?;
             let status = json!({"status": {"hosts": 0, "hasCredentials": false}});
-            let (name, manager) = (name(number), manager(column));
-            let path = format!("{PATH}/{name}/status?fieldManager={manager}");
+            let path = format!("{PATH}/{}/status?fieldManager={manager}", name(number));
             cluster
                 .call(Method::PATCH, &path, Body::Merge(&status))
                 .await?;
@@ -122,12 +122,13 @@ async fn make(cluster: &Cluster, name: &str) -> Result<Value, StageError> {
         .await
 }
 
-/// The field manager of a column. Another one would have each apply of a start change the object.
-fn manager(column: Column) -> &'static str {
+/// The field manager with which a column applies. With another one here, each apply at a start would
+/// change its object.
+fn manager(column: Column) -> String {
     match column {
-        Column::KubeRuntime => CONTROLLER,
-        // OPERATOR/CONTROLLER.
-        Column::Kinform => "host-controller/host-controller",
+        Column::KubeRuntime => CONTROLLER.to_owned(),
+        // The operator, then the controller.
+        Column::Kinform => format!("{CONTROLLER}/{CONTROLLER}"),
     }
 }
 

@@ -138,7 +138,7 @@ fn resumed(before: &AllMarks, after: &AllMarks) -> String {
     };
     let still = match after.len() - gone_on(before, after) {
         0 => String::new(),
-        still => format!("; {still} had not when the history expired"),
+        still => format!("; not open again when the history expired: {still}"),
     };
     format!(
         "{} watches went on where the one before had stopped{still}; {} lists were made",
@@ -210,12 +210,12 @@ mod tests {
             (
                 marks(4, 2),
                 false,
-                "1 watches went on where the one before had stopped; 1 had not when the history expired; 0 lists were made",
+                "1 watches went on where the one before had stopped; not open again when the history expired: 1; 0 lists were made",
             ),
             (
                 closed,
                 false,
-                "2 watches went on where the one before had stopped; 1 had not when the history expired; 0 lists were made",
+                "2 watches went on where the one before had stopped; not open again when the history expired: 1; 0 lists were made",
             ),
         ];
         for (pods, have_all, line) in table {
