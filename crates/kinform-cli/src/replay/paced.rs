@@ -1,11 +1,13 @@
 //! The source of `--speed max`: a recording, as fast as its handlers hear it.
 //!
 //! ```text
-//! ReplaySource → the next bytes ──is the slowest handler near?──▶ informer → handlers
+//! ReplaySource → the next bytes ──has each handler taken all?──▶ informer → handlers
 //! ```
 //!
-//! A handler that is far behind its informer hears differences in place of single changes. So the next
-//! bytes wait until the slowest handler is near.
+//! A handler that is far behind its informer hears differences in place of single changes, and one that
+//! has not begun hears the objects as they are when it begins. So the next bytes wait until each handler
+//! has taken everything before. An informer has applied all bytes that it got when it asks for more: so
+//! nothing else is under way.
 //!
 //! Upstream counterpart: none.
 
@@ -20,10 +22,9 @@ use kinform::source::{Body, ListerWatcher, ResourceInfo, SourceError};
 use kinform_api::{ListOptions, WatchOptions};
 use kube_core::DynamicObject;
 
-/// The batches that a handler may be behind: few beside the 4,096 that a ring keeps, and, of objects of
-/// a megabyte, half of its 32 MiB.
-const NEAR: u64 = 16;
-/// The time from one look at the handlers to the next.
+/// Looks at the handlers, each after a turn of the other tasks: most handlers take a batch within a few.
+const LOOKS: u32 = 64;
+/// The time from one look at the handlers to the next, after that.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// A recording that is sent as fast as an informer's handlers hear it.
@@ -56,13 +57,24 @@ impl Paced {
         let chunks = body.into_chunks().then(move |chunk| {
             let informer = informer.clone();
             async move {
-                while informer.stats().handler_lag > NEAR {
-                    tokio::time::sleep(PAUSE).await;
-                }
+                all_is_taken(&informer).await;
                 chunk
             }
         });
         Body::new(encoding, chunks)
+    }
+}
+
+/// Waits until each handler has taken all batches. Before the first list is whole there is nothing to
+/// take.
+async fn all_is_taken(informer: &Informer<DynamicObject>) {
+    let mut looks = 0;
+    while informer.has_synced() && informer.stats().handler_lag > 0 {
+        looks += 1;
+        match looks {
+            ..=LOOKS => tokio::task::yield_now().await,
+            _ => tokio::time::sleep(PAUSE).await,
+        }
     }
 }
 
