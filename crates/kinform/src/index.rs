@@ -130,12 +130,25 @@ impl<K> Informer<K> {
     ///
     /// # Errors
     /// The informer is stopped, the name is taken by another definition, the path cannot be parsed,
-    /// or the type has no such path.
+    /// or the type has no such path. Or the informer runs, and the index reads fields that its cache may have
+    /// [given up](crate::InformerBuilder::reducible_to).
     #[doc(alias = "AddIndexers")]
     pub fn add_index(&self, index: Index<K>) -> Result<IndexReader<K>, Error> {
         self.cores().running()?;
         let definition = index.define(self.resource(), self.lens())?;
-        self.cores().add_index(&definition)?;
+        self.add_defined(&definition)
+    }
+
+    /// Adds an index whose values can be read from each object at any time, whatever the cache gives up.
+    pub(crate) fn add_index_of_what_stays(&self, index: Index<K>) -> Result<IndexReader<K>, Error> {
+        self.cores().running()?;
+        let definition = index.define(self.resource(), self.lens())?;
+        definition.reads_what_stays(self.resource(), self.lens().reduction())?;
+        self.add_defined(&definition)
+    }
+
+    fn add_defined(&self, definition: &Definition) -> Result<IndexReader<K>, Error> {
+        self.cores().add_index(definition)?;
         Ok(IndexReader::new(self.store(), definition.index.name()))
     }
 }

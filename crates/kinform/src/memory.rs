@@ -1,7 +1,7 @@
 //! The memory budget of a factory: what its informers hold, and what they give up to hold it.
 //!
 //! ```text
-//! loops ─load─▶ Memory (the machine, under a lock) ─Wanted─▶ loops: compress, expand
+//! loops ─load─▶ Memory (the machine, under a lock) ─Wanted─▶ loops: compress, expand, reduce
 //! handles ─▶ may decoded values be kept?            └──────▶ decoded values: dropped
 //! ```
 //!
@@ -51,6 +51,9 @@ pub enum MemoryStep {
     NoDecodedValues,
     /// Also plain bodies: objects are kept compressed, and reads inflate them.
     Compressed,
+    /// Also the fields that an informer can do without
+    /// ([`reducible_to`](crate::InformerBuilder::reducible_to)): reads of them are errors.
+    Reduced,
 }
 
 /// The budget of one factory.
@@ -95,6 +98,14 @@ pub(crate) struct Membership {
     wanted: watch::Receiver<Wanted>,
 }
 
+impl Wanted {
+    pub(crate) const NOTHING_GIVEN_UP: Self = Self {
+        form: Form::Whole,
+        keeps_decoded: true,
+        is_over: false,
+    };
+}
+
 impl MemoryStep {
     /// One word for machines.
     #[must_use]
@@ -103,6 +114,7 @@ impl MemoryStep {
             Self::Normal => "normal",
             Self::NoDecodedValues => "no-decoded-values",
             Self::Compressed => "compressed",
+            Self::Reduced => "reduced",
         }
     }
 }
@@ -113,6 +125,7 @@ impl fmt::Display for MemoryStep {
             Self::Normal => "nothing is given up",
             Self::NoDecodedValues => "decoded values are not kept",
             Self::Compressed => "objects are kept compressed, and decoded values are not kept",
+            Self::Reduced => "only metadata and declared fields of objects are kept",
         })
     }
 }
@@ -145,7 +158,8 @@ impl From<Wanted> for MemoryStep {
         match wanted.form {
             Form::Whole if wanted.keeps_decoded => Self::Normal,
             Form::Whole => Self::NoDecodedValues,
-            Form::Compressed | Form::Reduced => Self::Compressed,
+            Form::Compressed => Self::Compressed,
+            Form::Reduced => Self::Reduced,
         }
     }
 }

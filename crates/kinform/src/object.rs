@@ -23,10 +23,12 @@ use kinform_api::{FieldPath, KeyRef, ObjectKey, TypeMeta};
 use kinform_core::object::Object;
 use kinform_core::object::budget::TypedBudget;
 use kinform_core::object::owner::OwnerReference;
+use kinform_core::object::reduction::Reduction;
 use kinform_core::object::typed::{DecodeError, TypedCache};
 use once_cell::race::OnceBox;
 use serde::de::DeserializeOwned;
 
+use crate::error::{Error, ErrorKind};
 use crate::memory::Memory;
 use crate::reporter::Reporters;
 
@@ -61,6 +63,8 @@ pub(crate) struct Lens {
     reporters: Reporters,
     /// The budget that decides whether decoded values are kept, if there is one.
     memory: Option<Arc<Memory>>,
+    /// The fields that are left of reduced objects.
+    reduction: Option<Arc<Reduction>>,
 }
 
 /// The policy for keeping decoded values.
@@ -88,6 +92,16 @@ impl Lens {
             keeps,
             reporters,
             memory,
+            reduction: None,
+        })
+    }
+
+    /// The same for a cache that may give up fields.
+    pub(crate) fn with_reduction(self: Arc<Self>, reduction: Option<Arc<Reduction>>) -> Arc<Self> {
+        let lens = Arc::try_unwrap(self);
+        Arc::new(Self {
+            reduction,
+            ..lens.expect("it was made just now")
         })
     }
 
@@ -97,10 +111,31 @@ impl Lens {
         memory.is_none_or(|memory| memory.may_keep_decoded())
     }
 
+    /// The fields that are left of reduced objects.
+    pub(crate) fn reduction(&self) -> Option<&Arc<Reduction>> {
+        self.reduction.as_ref()
+    }
+
+    /// Returns whether a path is left of reduced objects.
+    fn has(&self, path: &FieldPath) -> bool {
+        let reduction = self.reduction.as_ref();
+        reduction.is_some_and(|reduction| reduction.has(path))
+    }
+
     /// Counts and reports an object that a reader left out because it does not decode.
     pub(crate) fn undecodable(&self, error: &DecodeError) {
         self.reporters.undecodable(error);
     }
+}
+
+#[cold]
+fn given_up(object: &Object, path: &FieldPath) -> Error {
+    let key = object.key();
+    let message = format!(
+        "{key}: {path} was given up to hold the memory budget; name it in reducible_to, or read the object from \
+         the server"
+    );
+    Error::new(ErrorKind::GivenUp, message)
 }
 
 impl<K> Obj<K> {
@@ -220,8 +255,22 @@ macro_rules! tells {
             }
 
             /// The scalars at `path`: strings as they are, numbers and booleans as written.
-            pub fn at(&self, path: &FieldPath) -> Vec<Cow<'_, str>> {
-                self.whole().at(path)
+            ///
+            /// # Errors
+            /// The cache gave the field up to hold its memory budget, which only happens with
+            /// [`reducible_to`](crate::InformerBuilder::reducible_to); see
+            /// [`Error::is_given_up`](crate::Error::is_given_up).
+            pub fn at(&self, path: &FieldPath) -> Result<Vec<Cow<'_, str>>, Error> {
+                if self.object.is_reduced() && !self.lens.has(path) {
+                    return Err(given_up(&self.object, path));
+                }
+                Ok(self.whole().at(path))
+            }
+
+            /// Returns whether the cache gave up fields of this state to hold its memory budget: only metadata
+            /// and the paths of [`reducible_to`](crate::InformerBuilder::reducible_to) are left.
+            pub fn is_reduced(&self) -> bool {
+                self.object.is_reduced()
             }
 
             /// Returns whether a projection or a transform removed parts of this state, which must
@@ -230,7 +279,8 @@ macro_rules! tells {
                 self.object.is_projected()
             }
 
-            /// The object with `apiVersion` and `kind`, as JSON.
+            /// The object with `apiVersion` and `kind`, as JSON. Of a [reduced](Self::is_reduced) one, what is
+            /// left.
             pub fn to_json(&self) -> Vec<u8> {
                 self.whole().to_json(&self.lens.type_meta)
             }
@@ -240,7 +290,7 @@ macro_rules! tells {
                 &self.lens.type_meta
             }
 
-            /// The object without a type.
+            /// The object without a type. Of a [reduced](Self::is_reduced) one, what is left.
             pub fn raw(&self) -> &Object {
                 self.whole()
             }
@@ -250,7 +300,8 @@ macro_rules! tells {
             /// The object decoded.
             ///
             /// # Errors
-            /// The object does not fit the type; the error names the path, never the content.
+            /// The object does not fit the type; the error names the path, never the content. Or it
+            /// [is reduced](Self::is_reduced): see [`DecodeError::is_given_up`].
             ///
             /// # Complexity
             /// A full decode each time, unless the informer keeps decoded values.

@@ -20,6 +20,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, Weak};
 
 use kinform_core::object::projection::Projection;
+use kinform_core::object::reduction::Reduction;
 use kinform_core::reflector::config::ReflectorConfig;
 
 use crate::env::Env;
@@ -63,6 +64,7 @@ pub(crate) struct Identity {
     pub(crate) via: Option<Via>,
     pub(crate) patience: Patience,
     pub(crate) storage: Storage,
+    pub(crate) reduction: Option<Arc<Reduction>>,
     pub(crate) sharded: Option<Sharded>,
 }
 
@@ -178,6 +180,7 @@ impl Registry {
                 reporter: Reporter::new(),
             },
             storage: identity.storage,
+            reduction: identity.reduction.clone(),
             sharded: identity.sharded.clone(),
             shelf,
             env: self.env.clone(),
@@ -204,10 +207,11 @@ impl Hash for Identity {
             via,
             patience,
             storage,
+            reduction,
             sharded: _,
         } = self;
         (info, representation, projection, transform).hash(state);
-        (via, patience, storage).hash(state);
+        (via, patience, storage, reduction).hash(state);
     }
 }
 

@@ -84,11 +84,18 @@ impl Reporters {
 
     /// Counts and reports an object that a reader left out because it does not decode.
     pub(crate) fn undecodable(&self, error: &DecodeError) {
-        tracing::warn!(%error, "an object is left out");
+        // There may be as many as there are objects, and the step of the budget was reported.
+        let is_known = error.is_given_up();
+        if !is_known {
+            tracing::warn!(%error, "an object is left out");
+        }
         let Some(reporter) = self.of(error.key().key_ref().namespace) else {
             return;
         };
         reporter.telemetry.undecodable();
+        if is_known {
+            return;
+        }
         reporter.report(ReportEvent::Undecodable {
             key: error.key().clone(),
             reason: error.to_string(),

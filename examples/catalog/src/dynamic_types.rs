@@ -24,11 +24,8 @@ fn follow(informer: &Informer<DynamicObject>, path: &str, out: &Out) -> Result<(
     let path: FieldPath = path.parse()?;
     let (kind, out) = (informer.resource().kind.clone(), out.clone());
     informer.add_handler(Handlers::new().on_add(move |object| {
-        out.line(format!(
-            "{kind} {}: {}",
-            object.key(),
-            object.at(&path).join(",")
-        ));
+        let found = object.at(&path).unwrap_or_default().join(",");
+        out.line(format!("{kind} {}: {found}", object.key()));
     }))?;
     Ok(())
 }

@@ -16,10 +16,10 @@ use kinform::{Handlers, InformerFactory, Obj};
 
 use crate::start::{Failure, Start};
 
-/// The phase, read from the stored bytes; `pod.typed()` decodes the whole pod.
+/// The phase, read from the stored bytes; `pod.typed()` decodes the whole pod. This cache gives up no field.
 fn phase(pod: &Obj<Pod>) -> String {
     let path = "status.phase".parse().expect("it is a path");
-    pod.at(&path).join(" ")
+    pod.at(&path).unwrap_or_default().join(" ")
 }
 
 /// Watches until it is stopped.

@@ -70,7 +70,7 @@ pub(super) async fn cold(task: &Task) -> Result<Vec<Reading>, Failed> {
     let path: FieldPath = "spec.nodeName".parse()?;
     let before = task.moment();
     let listing = pods.list();
-    let on_a_node = listing.iter().filter(|pod| !pod.at(&path).is_empty());
+    let on_a_node = listing.iter().filter(|pod| pod.at(&path).is_ok_and(|found| !found.is_empty()));
     let on_a_node = on_a_node.count();
     let seconds = before.until_now().cpu_seconds;
     if on_a_node != task.size {

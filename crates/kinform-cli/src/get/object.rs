@@ -67,7 +67,7 @@ impl Shown {
         match self {
             Self::Cached(object) => {
                 let path: FieldPath = "metadata.creationTimestamp".parse().ok()?;
-                object.at(&path).into_iter().next()
+                object.at(&path).ok()?.into_iter().next()
             }
             Self::Fetched(object) => Some(Self::metadata(object, "creationTimestamp").into()),
         }

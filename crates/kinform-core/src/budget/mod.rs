@@ -6,8 +6,7 @@
 //!
 //! The order of giving up: decoded values of all informers; then bodies are kept compressed, one informer
 //! at a time; then bodies of informers that said which fields they can do without are reduced to the rest.
-//! A later step begins when no informer is left for the one before. The shell offers no reduced form yet: no
-//! informer of it says what its `reduced` size would be.
+//! A later step begins when no informer is left for the one before.
 //!
 //! - Of several informers the one that saves the most goes first. Few switches reach the budget that way,
 //!   and no reader has to count its reads, which would make all threads write to one place.
@@ -178,12 +177,14 @@ impl Member {
         saved.min_by_key(|(form, _)| *form)
     }
 
-    /// The form before, with the bytes that it costs.
+    /// The form before that is smaller than all before it, with the bytes that it costs: compressed, a small
+    /// cache is larger than as it came.
     fn before(&self) -> Option<(Form, u64)> {
-        let forms = Form::ALL.into_iter().rev();
-        let mut forms = forms.filter(|form| *form < self.wanted);
-        let size = |form| self.load.size(form).map(|size| (form, size));
-        let (form, size) = forms.find_map(size)?;
+        let forms = Form::ALL.into_iter();
+        let forms = forms.filter(|form| *form < self.wanted);
+        let sizes = forms.filter_map(|form| Some((form, self.load.size(form)?)));
+        let (form, size) =
+            sizes.reduce(|least, next| if next.1 < least.1 { next } else { least })?;
         Some((form, size.saturating_sub(self.expected())))
     }
 }

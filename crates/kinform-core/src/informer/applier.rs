@@ -27,12 +27,15 @@ use std::sync::Arc;
 
 use kinform_api::{ResourceVersion, mutant};
 
-use super::listing::{Listing, Said, cold, heal, is_older, is_unread, remember};
+use super::listing::{Listing, Said, heal, is_older, is_unread, remember};
 use super::narrow::narrow;
 use super::news::{News, Pending};
+use super::packing::Packing;
 use super::reform::Reform;
 use super::report::{ApplyCounts, ApplyEvent, Listed};
-use super::tier::{Tier, Trained, Training};
+#[cfg(feature = "compressed")]
+use super::tier::Tier;
+use super::tier::{Trained, Training};
 use crate::delta::{Change, Delta, HandlerId, Quarantine, QuarantineOrigin};
 use crate::fifo;
 use crate::object::Object;
@@ -53,8 +56,8 @@ pub struct Applier {
     counts: ApplyCounts,
     // BOUND: changes recorded of one batch or list; beyond, handlers take the difference of roots.
     max_changes: usize,
-    // What is stored compressed, if that was asked for; changes hold objects as they came.
-    pub(super) tier: Option<Tier>,
+    // The forms of what is stored; changes hold objects as they came.
+    pub(super) packing: Packing,
     // What is stored is changed to the form that is wanted, from these slots on.
     pub(super) reform: Reform,
 }
@@ -100,7 +103,7 @@ impl Applier {
             wanted: None,
             counts: ApplyCounts::default(),
             max_changes,
-            tier: None,
+            packing: Packing::default(),
             reform: Reform::default(),
         }
     }
@@ -109,7 +112,7 @@ impl Applier {
     #[cfg(feature = "compressed")]
     #[must_use]
     pub fn with_tier(mut self, tier: Tier) -> Self {
-        self.tier = Some(tier);
+        self.packing.tier = Some(tier);
         self
     }
 
@@ -130,10 +133,10 @@ impl Applier {
         } = snapshot;
         let mut edit = Edit::new(&self.root);
         for object in objects {
-            let cold = cold(&mut self.tier, &object);
-            edit.insert_as(object, cold);
+            let form = self.packing.form(&object);
+            edit.insert_as(object, form);
         }
-        if let Some(tier) = &mut self.tier {
+        if let Some(tier) = &mut self.packing.tier {
             tier.list_ended();
         }
         *edit.quarantined_mut() = quarantined;
@@ -148,7 +151,7 @@ impl Applier {
     /// Returns the training of a compression dictionary, once; its outcome is passed to
     /// [`trained`](Self::trained).
     pub fn training(&mut self) -> Option<Training> {
-        self.tier.as_mut()?.training()
+        self.packing.tier.as_mut()?.training()
     }
 
     /// Takes what came of a training; returns the newest root, of which what was stored before is compressed now.
@@ -156,7 +159,7 @@ impl Applier {
     /// # Complexity
     /// O(objects), once.
     pub fn trained(&mut self, trained: Trained) -> &Root {
-        if let Some(tier) = &mut self.tier
+        if let Some(tier) = &mut self.packing.tier
             && tier.trained(trained)
             && !mutant!("K5")
         {
@@ -249,8 +252,8 @@ impl Applier {
     /// Puts an object into the list that runs, if there is one.
     fn put_listed(&mut self, object: Object, said: Said, batch: &mut Batch) {
         if let Some(list) = &mut self.list {
-            let (tier, counts) = (&mut self.tier, &mut self.counts);
-            list.put(object, said, tier, counts, &mut batch.events);
+            let (packing, counts) = (&mut self.packing, &mut self.counts);
+            list.put(object, said, packing, counts, &mut batch.events);
         }
     }
 
@@ -302,9 +305,9 @@ impl Applier {
         batch.reached.by(&object);
         batch.is_touched = true;
         heal(&mut batch.edit, &object, &mut batch.events);
-        let cold = cold(&mut self.tier, &object);
+        let form = self.packing.form(&object);
         let new = batch.pending.handle(&object);
-        let old = batch.edit.insert_found(object, cold, slot);
+        let old = batch.edit.insert_found(object, form, slot);
         batch.pending.stored(old, new);
     }
 
@@ -352,11 +355,13 @@ impl Applier {
         pending.is_by_diff = !(self.root.has_synced() || self.root.is_restored());
         self.list = Some(Listing::new(batch.edit.fork(), pending));
         self.reform.list_began();
+        self.packing.list_began();
     }
 
     fn abort(&mut self, batch: &mut Batch) {
         self.reform.list = None;
         if self.list.take().is_some() {
+            self.packing.list_aborted();
             self.counts.aborted_lists += 1;
             batch.events.push(ApplyEvent::ListAborted);
         }
@@ -372,8 +377,9 @@ impl Applier {
             batch.events.push(ApplyEvent::WentBack { from, to });
             list.went_back = true;
         }
-        list.believe_reused(&mut self.tier);
+        list.believe_reused(&mut self.packing);
         self.reform.list_ended();
+        self.packing.list_ended();
         let Listing {
             mut edit,
             seen,
@@ -407,7 +413,7 @@ impl Applier {
         batch.reached = reached;
         edit.set_scope(self.wanted.clone());
         edit.mark_synced();
-        if let Some(tier) = &mut self.tier {
+        if let Some(tier) = &mut self.packing.tier {
             tier.list_ended();
         }
         if went_back {

@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 use kinform_api::{ObjectKey, ResourceVersion, mutant};
 
 use super::news::Pending;
+use super::packing::Packing;
 use super::report::{ApplyCounts, ApplyEvent, Listed};
-use super::tier::Tier;
 use crate::delta::{Quarantine, QuarantineOrigin};
 use crate::object::Object;
 use crate::store::diff::same_version;
@@ -40,7 +40,7 @@ pub(super) struct Listing {
     // BOUND: the items of one list; none of a server that keeps its word.
     reused: Vec<Object>,
     pub(super) went_back: bool,
-    /// Bytes of the objects that it stored: as they are kept, and uncompressed.
+    /// Bytes of the objects that it stored: as they are kept, and as they came.
     put: (usize, usize),
     /// The stored objects came from a snapshot, and no list has confirmed them.
     is_restored: bool,
@@ -77,7 +77,7 @@ impl Listing {
         &mut self,
         object: Object,
         said: Said,
-        tier: &mut Option<Tier>,
+        packing: &mut Packing,
         counts: &mut ApplyCounts,
         events: &mut Vec<ApplyEvent>,
     ) {
@@ -87,7 +87,8 @@ impl Listing {
         if let Some(marked) = marked {
             let stored = marked.object;
             let is_unchanged = same_version(stored, &object);
-            let is_reused = is_unchanged && !stored.same_content(&object);
+            let is_reused = is_unchanged && !packing.agree(stored, &object);
+            let wants_whole = packing.wants_whole(stored);
             if marked.was_seen && said == Said::Item && !mutant!("K16") {
                 let stored = stored.clone();
                 if self.leaves_out(&object, &stored, counts, events) {
@@ -105,24 +106,35 @@ impl Listing {
                 heal(&mut self.edit, &object, events);
                 if is_reused {
                     self.reused.push(object);
+                } else if wants_whole {
+                    // The same version with all of its fields: nobody hears of it.
+                    self.store(object, packing, slot);
                 }
                 return;
             }
         }
         heal(&mut self.edit, &object, events);
-        let cold = cold(tier, &object);
-        let kept = cold.as_ref().unwrap_or(&object);
-        self.put.0 += kept.heap_size();
-        self.put.1 += kept.plain_size();
         let new = self.pending.handle(&object);
-        let old = self.edit.insert_seen(object, cold, slot, &mut self.seen);
+        let old = self.store(object, packing, slot);
         if mutant!("B7") && old.is_some() {
             return;
         }
         self.pending.stored(old, new);
     }
 
-    /// Bytes of the objects that it stored: as they are kept, and uncompressed.
+    fn store(
+        &mut self,
+        object: Object,
+        packing: &mut Packing,
+        slot: Option<u32>,
+    ) -> Option<Object> {
+        let form = packing.form(&object);
+        self.put.0 += form.as_ref().unwrap_or(&object).heap_size();
+        self.put.1 += object.plain_size();
+        self.edit.insert_seen(object, form, slot, &mut self.seen)
+    }
+
+    /// Bytes of the objects that it stored: as they are kept, and as they came.
     pub(super) fn put_sizes(&self) -> (usize, usize) {
         self.put
     }
@@ -167,17 +179,21 @@ impl Listing {
 
     /// Stores objects listed under a stored version as new states, if the server went back, or what is
     /// stored came from a snapshot.
-    pub(super) fn believe_reused(&mut self, tier: &mut Option<Tier>) {
+    pub(super) fn believe_reused(&mut self, packing: &mut Packing) {
         for object in std::mem::take(&mut self.reused) {
             let stored = self.edit.get(object.key_ref());
-            if (self.went_back || self.is_restored)
-                && stored.is_some_and(|stored| same_version(stored, &object))
-            {
+            let Some(stored) = stored.filter(|stored| same_version(stored, &object)) else {
+                continue;
+            };
+            if self.went_back || self.is_restored {
                 self.listed.unchanged -= 1;
-                let cold = cold(tier, &object);
+                let form = packing.form(&object);
                 let new = self.pending.handle(&object);
-                let old = self.edit.insert_as(object, cold);
+                let old = self.edit.insert_as(object, form);
                 self.pending.stored(old, new);
+            } else if packing.wants_whole(stored) {
+                let form = packing.form(&object);
+                self.edit.insert_as(object, form);
             }
         }
     }
@@ -223,9 +239,4 @@ pub(super) fn heal(edit: &mut Edit, object: &Object, events: &mut Vec<ApplyEvent
 /// Returns whether the first version is the lower; false unless both are numbers.
 pub(super) fn is_older(object: &Object, stored: &Object) -> bool {
     matches!((object.revision(), stored.revision()), (Some(new), Some(old)) if new < old)
-}
-
-/// Returns the compressed form to store in an object's place, if the store is compressed.
-pub(super) fn cold(tier: &mut Option<Tier>, object: &Object) -> Option<Object> {
-    tier.as_mut()?.keep(object)
 }

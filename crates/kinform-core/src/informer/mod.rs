@@ -29,6 +29,7 @@ pub mod forms;
 mod listing;
 mod narrow;
 pub mod news;
+mod packing;
 mod reform;
 pub mod report;
 pub mod resync;

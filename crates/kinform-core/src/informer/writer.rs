@@ -28,6 +28,7 @@ use super::tier::{Trained, Training};
 use crate::delta::{Delta, HandlerId};
 use crate::fifo;
 use crate::object::Object;
+use crate::object::reduction::Reduction;
 use crate::snapshot::Snapshot;
 use crate::store::directory::Seed;
 use crate::store::edit::{BuiltIndex, Edit};
@@ -144,6 +145,15 @@ impl Writer {
         self
     }
 
+    /// The same, which may [reduce](Self::reduce) its objects to their metadata and declared fields. To be said
+    /// before anything is stored.
+    #[must_use]
+    pub fn reducible_to(mut self, reduction: Arc<Reduction>) -> Self {
+        self.applier = self.applier.reducible_to(reduction);
+        self.hub.root.publish(self.applier.root().clone());
+        self
+    }
+
     /// Returns the training of a compression dictionary, once, for the caller to run off the hot
     /// path and to pass its outcome to [`trained`](Self::trained). Always `None` for a store that
     /// is not compressed.
@@ -166,6 +176,24 @@ impl Writer {
         self.applier.expand();
     }
 
+    /// Keeps only metadata and declared fields of what is stored, and of what was stored before once
+    /// [`reform`](Self::reform) has nothing left.
+    pub fn reduce(&mut self) {
+        self.applier.reduce();
+    }
+
+    /// Keeps all fields of what is stored from now on; a list that begins after this brings back those of what
+    /// is [reduced](Root::reduced).
+    pub fn keep_whole(&mut self) {
+        self.applier.keep_whole();
+    }
+
+    /// Returns whether fields are wanted again, and the list that brings them back has not begun.
+    #[must_use]
+    pub fn awaits_list(&self) -> bool {
+        self.applier.awaits_list()
+    }
+
     /// Changes the form of the next `count` objects or so, and publishes them; returns whether some are left.
     /// No change is heard.
     pub fn reform(&mut self, count: usize) -> bool {
@@ -174,6 +202,11 @@ impl Writer {
             self.hub.root.publish(self.applier.root().clone());
         }
         left
+    }
+
+    /// Drops the changes that every handler has received; otherwise the next batch does.
+    pub fn forget_heard(&mut self) {
+        self.ring.release(self.hub.needed());
     }
 
     /// The memory of the store.

@@ -43,10 +43,11 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Compares two states; `None` if they are too large, or do not differ.
+    /// Compares two states; `None` if they are too large, do not differ, or one of them is reduced.
     #[must_use]
     pub fn between(old: &Object, new: &Object) -> Option<Self> {
-        if old.byte_len().max(new.byte_len()) > BYTES {
+        let is_reduced = old.is_reduced() || new.is_reduced();
+        if is_reduced || old.byte_len().max(new.byte_len()) > BYTES {
             return None;
         }
         Self::of(&old.value()?, &new.value()?)

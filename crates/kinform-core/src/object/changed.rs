@@ -111,14 +111,20 @@ impl Object {
         if self.ptr_eq(old) {
             return Changed::NONE;
         }
+        // Fields that are gone may have changed.
+        let unknown = match self.is_reduced() || old.is_reduced() {
+            true => Changed::SPEC | Changed::STATUS | Changed::OTHER,
+            false => Changed::NONE,
+        };
         let (old, new) = (old.thawed(), self.thawed());
-        match (old.message(), new.message()) {
+        let known = match (old.message(), new.message()) {
             (None, None) => differing(&of_json(old.bytes()), &of_json(new.bytes())),
             (Some((of, before)), Some((same, after))) if std::ptr::eq(of, same) => {
                 differing(&of_message(of, before), &of_message(of, after))
             }
             _ => Changed::OTHER,
-        }
+        };
+        known | unknown
     }
 }
 

@@ -218,7 +218,7 @@ impl Head {
     }
 
     /// The same head for the other form of the object; what is decoded stays where it is.
-    fn twin(&self, cold: Option<Box<Cold>>) -> Self {
+    pub(super) fn twin(&self, cold: Option<Box<Cold>>) -> Self {
         Self {
             cold,
             typed: TypedSlot::default(),

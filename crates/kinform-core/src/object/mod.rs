@@ -19,6 +19,7 @@ pub mod cold;
 pub mod dictionary;
 pub mod owner;
 pub mod projection;
+pub mod reduction;
 pub mod typed;
 pub mod weight;
 
@@ -102,6 +103,8 @@ impl Flags {
     const PROJECTED: u8 = 4;
     /// Its managedFields, if it has some, are kept.
     const MANAGED: u8 = 8;
+    /// Only metadata and declared fields are left.
+    const REDUCED: u8 = 16;
 
     fn with(self, flag: u8, on: impl Into<bool>) -> Self {
         Self(if on.into() {
@@ -174,10 +177,14 @@ impl Object {
     /// What was left of it before holds no key any more.
     pub fn narrowed(&self, projection: &Projection) -> Result<Self, Unreadable> {
         let object = self.thawed();
-        match object.message() {
+        let left = match object.message() {
             Some((of, bytes)) => build::from_protobuf(of, bytes, projection),
             None => build::from_json(object.bytes(), projection),
-        }
+        }?;
+        Ok(match self.is_reduced() {
+            true => left.marked(),
+            false => left,
+        })
     }
 
     /// Namespace and name, owned.

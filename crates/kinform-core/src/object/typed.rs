@@ -15,7 +15,7 @@ use std::any::{Any, TypeId};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kinform_api::{ObjectKey, TypeMeta};
+use kinform_api::{ObjectKey, TypeMeta, mutant};
 use serde::de::DeserializeOwned;
 
 use super::Object;
@@ -47,7 +47,12 @@ struct Failure {
     wanted: String,
     path: String,
     reason: String,
+    is_given_up: bool,
 }
+
+/// The reason of a reduced object.
+const GIVEN_UP: &str = "only its metadata and declared fields are kept, to hold the memory budget; read it \
+    from the server";
 
 /// The place of an object's remembered typed value.
 #[derive(Default)]
@@ -91,7 +96,10 @@ impl Object {
         K: DeserializeOwned + Any,
     {
         let decoded = self.decode::<K>(meta);
-        if let Err(error) = &decoded {
+        // Of a reduced object it is made anew: to remember it would take memory where there is none.
+        if let Err(error) = &decoded
+            && !error.is_given_up()
+        {
             self.head().typed.remember_failure::<K>(error);
         }
         decoded
@@ -140,6 +148,9 @@ impl Object {
     }
 
     fn decode<K: DeserializeOwned>(&self, meta: &TypeMeta) -> Result<Arc<K>, DecodeError> {
+        if self.is_reduced() && !mutant!("H16") {
+            return Err(self.given_up(meta));
+        }
         let object = self.thawed();
         let value = match object.message() {
             Some((of, bytes)) => protobuf::reader::read(of, bytes, meta, self.nulls()),
@@ -150,6 +161,18 @@ impl Object {
             Ok(value) => Ok(Arc::new(value)),
             Err(Mismatch) => self.decode_text(&object.to_json(meta), meta).map(Arc::new),
         }
+    }
+
+    #[cold]
+    fn given_up(&self, meta: &TypeMeta) -> DecodeError {
+        DecodeError(Arc::new(Failure {
+            key: self.key(),
+            resource_version: self.resource_version().to_owned(),
+            wanted: format!("{} {}", meta.api_version, meta.kind),
+            path: String::new(),
+            reason: GIVEN_UP.to_owned(),
+            is_given_up: true,
+        }))
     }
 
     #[cold]
@@ -169,6 +192,7 @@ impl Object {
                 wanted: format!("{} {}", meta.api_version, meta.kind),
                 path: path_to(json.as_bytes(), offset(json.as_bytes(), &error)),
                 reason: reason(&error),
+                is_given_up: false,
             }))
         })
     }
@@ -306,6 +330,12 @@ impl DecodeError {
     pub fn reason(&self) -> &str {
         &self.0.reason
     }
+
+    /// Returns whether the object [is reduced](Object::is_reduced): it may decode again later.
+    #[must_use]
+    pub fn is_given_up(&self) -> bool {
+        self.0.is_given_up
+    }
 }
 
 impl fmt::Display for DecodeError {
@@ -316,6 +346,7 @@ impl fmt::Display for DecodeError {
             wanted,
             path,
             reason,
+            is_given_up: _,
         } = &*self.0;
         let (key, version) = (OneLine(key.as_str()), OneLine(resource_version));
         write!(

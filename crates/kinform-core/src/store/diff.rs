@@ -26,6 +26,7 @@ use super::radix::WIDTH;
 use super::root::Root;
 use crate::delta::Change;
 use crate::object::Object;
+use crate::object::reduction::{Reduction, agree};
 use crate::scope::covers;
 
 /// The difference of two roots, to be taken piece by piece.
@@ -143,12 +144,16 @@ impl Diff {
                 object: new.clone(),
                 initial: false,
             });
-        } else if !same_version(old, new) || !old.same_content(new) {
+        } else if !same_version(old, new) || !agree(self.reduction(), old, new) {
             out.push(Change::Updated {
                 old: old.clone(),
                 new: new.clone(),
             });
         }
+    }
+
+    fn reduction(&self) -> Option<&Reduction> {
+        self.new.reduction().map(|reduction| &**reduction)
     }
 
     fn push_gone(&self, old: &Object, out: &mut Vec<Change>) {

@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use kinform_api::{KeyRef, ObjectKey, mutant};
 
+use super::diff::same_version;
 use super::directory::Entry;
 use super::frontier::Frontier;
 use super::index::{Index, IndexConflict, IndexData, IndexError, IndexFailure};
@@ -30,6 +31,7 @@ use super::slots::SlotSet;
 use super::state::State;
 use crate::delta::Quarantine;
 use crate::object::Object;
+use crate::object::reduction::{Reduced, Reduction};
 use crate::scope::Scope;
 
 // BOUND: failures kept for the report of one batch; all are counted.
@@ -225,6 +227,16 @@ impl Edit {
         self.state.slots.iter().map(|(_, object)| object)
     }
 
+    /// The reduced objects in it.
+    pub(crate) fn reduced(&self) -> Reduced {
+        self.state.sizes.reduced
+    }
+
+    /// Says which fields are left of reduced objects.
+    pub fn set_reduction(&mut self, reduction: Arc<Reduction>) {
+        self.state.reduction = Some(reduction);
+    }
+
     /// Bytes of what is in it: as [`Root::held_size`], and if no object were compressed.
     pub(crate) fn held_sizes(&self) -> (usize, usize) {
         let (sizes, tables) = (self.state.sizes, self.state.tables());
@@ -395,7 +407,7 @@ impl Edit {
                 let old = old.and_then(|leaf| leaf[at].as_ref());
                 let new = new.and_then(|leaf| leaf[at].as_ref());
                 match (old, new) {
-                    (Some(old), Some(new)) if old.ptr_eq(new) => {}
+                    (Some(old), Some(new)) if is_indexed_as(old, new) => {}
                     (old, Some(new)) => {
                         if let Some(old) = old {
                             // The slot may have changed hands.
@@ -541,7 +553,22 @@ impl Seen {
     }
 }
 
+/// Returns whether what an index has of one form of an object is right for the other: all fields were there
+/// when it was extracted.
+fn is_indexed_as(old: &Object, new: &Object) -> bool {
+    let is_twin = new.is_reduced() && !old.is_reduced() && !mutant!("H17");
+    old.ptr_eq(new) || (is_twin && old.key_ref() == new.key_ref() && same_version(old, new))
+}
+
 fn fill(data: &mut IndexData, state: &State, slot: u32, object: &Object, failures: &mut Failures) {
+    let is_there = match &state.reduction {
+        Some(reduction) if object.is_reduced() => data.index.reads_only(reduction),
+        _ => true,
+    };
+    if !is_there {
+        let reason = "its fields were given up to hold the memory budget";
+        return failures.push(&data.index, object, IndexError(reason.to_owned()));
+    }
     match data.index.extract(&object.thawed()) {
         Ok(values) => data.put(state.seed, slot, &values),
         Err(error) => failures.push(&data.index, object, error),

@@ -26,6 +26,7 @@ use super::directory::{Directory, Seed};
 use super::radix::Radix;
 use super::slots::SlotSet;
 use crate::object::Object;
+use crate::object::reduction::Reduction;
 
 /// The name of the index that every store has.
 pub const NAMESPACE: &str = "namespace";
@@ -140,6 +141,16 @@ impl Index {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Returns whether it reads nothing of objects but what this reduction leaves of them.
+    #[must_use]
+    pub fn reads_only(&self, reduction: &Reduction) -> bool {
+        match &self.extract {
+            Extract::Namespace | Extract::Label(_) | Extract::Owner => true,
+            Extract::Path(path) => reduction.has(path),
+            Extract::Function(_) => false,
+        }
     }
 
     /// The values of an object, sorted, each once.

@@ -26,6 +26,7 @@ use super::state::State;
 use super::weight::Sizes;
 use crate::delta::Quarantine;
 use crate::object::Object;
+use crate::object::reduction::{Reduced, Reduction};
 use crate::scope::Scope;
 
 /// One version of a store; cheap to clone.
@@ -64,6 +65,7 @@ impl Root {
             position: 0,
             epoch: 0,
             scope: None,
+            reduction: None,
             quarantined: Arc::default(),
         }))
     }
@@ -198,10 +200,27 @@ impl Root {
         self.0.sizes.held() + self.0.tables()
     }
 
+    /// Of these, bytes of the tables.
+    pub(crate) fn tables_size(&self) -> usize {
+        self.0.tables()
+    }
+
     /// The size that [`held_size`](Self::held_size) would have if no object were compressed.
     #[must_use]
     pub fn plain_held_size(&self) -> usize {
         self.0.sizes.as_plain().held() + self.0.tables()
+    }
+
+    /// The reduced objects: their number and their bytes.
+    #[must_use]
+    pub fn reduced(&self) -> Reduced {
+        self.0.sizes.reduced
+    }
+
+    /// The fields that are left of reduced objects; `None` if the store never reduces any.
+    #[must_use]
+    pub fn reduction(&self) -> Option<&Arc<Reduction>> {
+        self.0.reduction.as_ref()
     }
 
     /// The first position of the ring whose changes are not in here.

@@ -21,6 +21,7 @@ use super::slots::SlotSet;
 use super::weight::{self, Sizes};
 use crate::delta::Quarantine;
 use crate::object::Object;
+use crate::object::reduction::Reduction;
 use crate::scope::Scope;
 
 #[derive(Debug, Clone)]
@@ -40,6 +41,8 @@ pub(super) struct State {
     pub(super) epoch: u64,
     /// The part of the resource that is here whole; `None` if that is all of it.
     pub(super) scope: Option<Arc<Scope>>,
+    /// The fields that are left of its reduced objects; `None` if it reduces none.
+    pub(super) reduction: Option<Arc<Reduction>>,
     pub(super) quarantined: Arc<BTreeMap<ObjectKey, Quarantine>>,
 }
 

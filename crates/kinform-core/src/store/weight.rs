@@ -12,6 +12,7 @@
 
 use super::index::IndexData;
 use crate::object::Object;
+use crate::object::reduction::Reduced;
 
 /// Bytes that an allocator adds to an allocation: a header, and what is left of its size class.
 pub(crate) const ALLOCATION: usize = 12;
@@ -30,6 +31,8 @@ pub(super) struct Sizes {
     objects: usize,
     /// Compressed ones, which are two allocations.
     cold: usize,
+    /// Reduced ones, and their bytes uncompressed.
+    pub(super) reduced: Reduced,
     /// Bytes on the heap.
     pub(super) heap: usize,
     /// The same if no object were compressed.
@@ -41,14 +44,24 @@ impl Sizes {
         self.objects += 1;
         self.cold += usize::from(object.is_cold());
         self.heap += object.heap_size();
-        self.plain += object.plain_size();
+        let plain = object.plain_size();
+        self.plain += plain;
+        if object.is_reduced() {
+            self.reduced.objects += 1;
+            self.reduced.bytes += plain;
+        }
     }
 
     pub(super) fn subtract(&mut self, object: &Object) {
         self.objects -= 1;
         self.cold -= usize::from(object.is_cold());
         self.heap -= object.heap_size();
-        self.plain -= object.plain_size();
+        let plain = object.plain_size();
+        self.plain -= plain;
+        if object.is_reduced() {
+            self.reduced.objects -= 1;
+            self.reduced.bytes -= plain;
+        }
     }
 
     /// Bytes from the system.

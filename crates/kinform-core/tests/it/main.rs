@@ -24,6 +24,7 @@ mod protobuf_hostile;
 mod protobuf_order;
 mod ranges;
 mod recorded;
+mod reduced;
 mod restored;
 mod store;
 mod twins;

@@ -72,7 +72,7 @@ pub struct CacheMemory {
     pub bytes: u64,
     /// Memory of the store with its tables, indexes and what an allocator adds.
     pub held_bytes: u64,
-    /// The step of the memory budget: `normal`, `no-decoded-values` or `compressed`.
+    /// The step of the memory budget: `normal`, `no-decoded-values`, `compressed` or `reduced`.
     pub step: String,
     /// Bytes of `metadata.managedFields` that were read so far and not kept.
     pub managed_fields_bytes: u64,

@@ -227,7 +227,12 @@ fn version_rows(kept: &[Version], meta: &TypeMeta, cache: &Cache) -> Vec<Version
     };
     let (mut before, mut rows) = (None, Vec::new());
     for version in kept {
-        let now = version.object.as_ref().map(json);
+        // With fields that were given up, nothing is compared.
+        let whole = version
+            .object
+            .as_ref()
+            .filter(|object| !object.is_reduced());
+        let now = whole.map(json);
         let changes = match (&before, &now) {
             (Some(before), Some(now)) => between(before, now, values),
             _ => Vec::new(),

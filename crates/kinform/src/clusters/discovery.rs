@@ -101,7 +101,8 @@ impl Clusters {
     /// the program does in a cluster.
     ///
     /// # Errors
-    /// The informer is of another resource, or it runs, and no tokio runtime does here.
+    /// The informer is of another resource, it may [give up](crate::InformerBuilder::reducible_to) fields, or it
+    /// runs, and no tokio runtime does here.
     pub fn follow_secrets<K>(
         &self,
         secrets: &Informer<K>,
@@ -109,6 +110,11 @@ impl Clusters {
     ) -> Result<Discovery, Error> {
         if !secrets.resource().is_secrets() {
             let message = format!("clusters are in Secrets, not in {}", secrets.resource());
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        if secrets.lens().reduction().is_some() {
+            let message =
+                "the Secrets of clusters are read whole: follow them without reducible_to";
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         let (tell, told) = mpsc::channel(MAX_TOLD);

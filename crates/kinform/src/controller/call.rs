@@ -58,6 +58,10 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Caller<K, C> {
             record_version(object.resource_version());
             let typed = match object.typed() {
                 Ok(typed) => typed,
+                // It decodes again once there is room in the memory budget, and nothing tells of that.
+                Err(error) if error.is_given_up() => {
+                    return Box::pin(async move { Ended::Failed(error.into()) });
+                }
                 Err(error) => return Box::pin(async move { Ended::Undecodable(error.into()) }),
             };
             ctx.object = Some(object.cast());

@@ -60,7 +60,9 @@ impl Caches for Seen {
         let mut caches = self.writes.holders(resource_name, object);
         caches.find_map(|cache| {
             let is_whole = cache.info.resource == *resource && cache.keeps_whole();
-            let cached = cache.get(object).filter(|_| is_whole)?;
+            let cached = cache
+                .get(object)
+                .filter(|cached| is_whole && !cached.is_reduced())?;
             Some(cached.thawed().to_json(&cache.info.type_meta()))
         })
     }

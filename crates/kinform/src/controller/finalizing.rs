@@ -153,7 +153,8 @@ fn known<K>(object: &Obj<K>) -> Known {
         let path = "metadata.finalizers[*]".parse();
         path.expect("the path is a literal")
     });
-    let finalizers = object.at(&FINALIZERS);
+    // Of a raw object: metadata is always there.
+    let finalizers = object.raw().at(&FINALIZERS);
     Known {
         uid: object.uid().to_owned(),
         finalizers: finalizers.into_iter().map(Into::into).collect(),

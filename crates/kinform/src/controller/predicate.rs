@@ -26,10 +26,17 @@ pub struct Predicate(Node);
 #[derive(Clone)]
 enum Node {
     Changed(&'static str, fn(&Object, &Object) -> bool),
-    Matching(Arc<dyn Fn(&Object) -> bool + Send + Sync>),
+    Matching(Reads, Arc<dyn Fn(&Object) -> bool + Send + Sync>),
     Both(Arc<(Self, Self)>),
     Either(Arc<(Self, Self)>),
     Not(Arc<Self>),
+}
+
+/// The part of an object that a function reads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reads {
+    Metadata,
+    Anything,
 }
 
 /// An event, as a predicate sees it.
@@ -89,16 +96,20 @@ pub fn resource_version_changed() -> Predicate {
 }
 
 /// The object matches, or matched before the update. The function must not block.
+///
+/// It has no opinion about an object whose fields the cache gave up
+/// ([`reducible_to`](crate::InformerBuilder::reducible_to)), unless the other state of an update matches.
 #[doc(alias = "NewPredicateFuncs")]
 pub fn matching(matches: impl Fn(&Object) -> bool + Send + Sync + 'static) -> Predicate {
-    Predicate(Node::Matching(Arc::new(matches)))
+    Predicate(Node::Matching(Reads::Anything, Arc::new(matches)))
 }
 
 /// The object has these labels, or had them before the update.
 #[doc(alias = "LabelSelectorPredicate")]
 #[must_use]
 pub fn labels(selector: LabelSelector) -> Predicate {
-    matching(move |object| selector.matches(|key| object.label(key)))
+    let matches = move |object: &Object| selector.matches(|key| object.label(key));
+    Predicate(Node::Matching(Reads::Metadata, Arc::new(matches)))
 }
 
 impl Predicate {
@@ -133,9 +144,16 @@ impl Node {
         match (self, event) {
             (Self::Changed(_, changed), Event::Updated { old, new }) => Some(changed(old, new)),
             (Self::Changed(..), Event::Whole(_)) => None,
-            (Self::Matching(matches), Event::Whole(object)) => Some(matches(object)),
-            (Self::Matching(matches), Event::Updated { old, new }) => {
-                Some(matches(new) || matches(old))
+            (Self::Matching(reads, matches), Event::Whole(object)) => {
+                reads.of(object).then(|| matches(object))
+            }
+            (Self::Matching(reads, matches), Event::Updated { old, new }) => {
+                let mut known = [new, old].into_iter().filter(|object| reads.of(object));
+                let is_known = reads.of(old) && reads.of(new);
+                match known.any(|object| matches(object)) {
+                    true => Some(true),
+                    false => is_known.then_some(false),
+                }
             }
             (Self::Both(both), event) => match (both.0.holds(event), both.1.holds(event)) {
                 (Some(false), _) | (_, Some(false)) => Some(false),
@@ -149,6 +167,13 @@ impl Node {
             },
             (Self::Not(node), event) => node.holds(event).map(|holds| !holds),
         }
+    }
+}
+
+impl Reads {
+    /// Returns whether this part of the object is there.
+    fn of(self, object: &Object) -> bool {
+        self == Self::Metadata || !object.is_reduced()
     }
 }
 
@@ -177,7 +202,7 @@ impl fmt::Debug for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Changed(name, _) => f.write_str(name),
-            Self::Matching(_) => f.write_str("matching"),
+            Self::Matching(..) => f.write_str("matching"),
             Self::Both(both) => write!(f, "({:?} and {:?})", both.0, both.1),
             Self::Either(either) => write!(f, "({:?} or {:?})", either.0, either.1),
             Self::Not(node) => write!(f, "not {node:?}"),
@@ -188,6 +213,7 @@ impl fmt::Debug for Node {
 #[cfg(test)]
 mod tests {
     use kinform_core::object::projection::Projection;
+    use kinform_core::object::reduction::Reduction;
     use serde_json::{Value, json};
 
     use super::*;
@@ -356,6 +382,37 @@ mod tests {
                 predicate.passes(Event::Whole(&object(json!({})))),
             );
             assert_eq!(found, (of_same, of_other, of_whole), "{predicate:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_hidden_because_of_fields_that_are_gone() {
+        let whole = |phase: &str| {
+            let mut json = json!({"metadata": {"name": "x", "labels": {"app": "web"}}});
+            json["status"]["phase"] = phase.into();
+            Object::from_json(json.to_string().as_bytes(), &Projection::default()).unwrap()
+        };
+        let gone = Reduction::keeping([]).reduce(&whole("Running")).unwrap();
+        let (running, failed) = (whole("Running"), whole("Failed"));
+        let phase = path("status.phase");
+        let is_running = matching(move |object| object.at(&phase) == ["Running"]);
+        let isnt = is_running.clone().not();
+        let label = |selector: &str| labels(selector.parse().unwrap());
+        let update = |new| Event::Updated { old: &gone, new };
+        let table = [
+            (&is_running, Event::Whole(&gone), true),
+            (&isnt, Event::Whole(&gone), true),
+            (&is_running, update(&failed), true),
+            (&isnt, update(&failed), true),
+            (&is_running, update(&running), true),
+            (&isnt, update(&running), false),
+            (&is_running, Event::Whole(&failed), false),
+            (&label("app=web"), Event::Whole(&gone), true),
+            (&label("app=db"), Event::Whole(&gone), false),
+            (&generation_changed(), update(&failed), true),
+        ];
+        for (predicate, event, expected) in table {
+            assert_eq!(predicate.passes(event), expected, "{predicate:?} {event:?}");
         }
     }
 

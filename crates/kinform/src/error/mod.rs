@@ -45,6 +45,8 @@ pub(crate) enum ErrorKind {
     Source,
     Decode,
     Expired,
+    /// A field that a cache has not any more.
+    GivenUp,
     /// A function of the caller's failed.
     Failed,
 }
@@ -123,6 +125,12 @@ impl Error {
             || self.source_error().is_some_and(SourceError::is_expired)
     }
 
+    /// Returns whether a field was read that the cache gave up to hold its memory budget. It may be there
+    /// again later.
+    pub fn is_given_up(&self) -> bool {
+        self.0.kind == ErrorKind::GivenUp
+    }
+
     /// Returns whether the informer or factory is stopped.
     pub fn is_stopped(&self) -> bool {
         self.0.kind == ErrorKind::Stopped
@@ -186,7 +194,11 @@ impl From<Permanent> for Error {
 
 impl From<DecodeError> for Error {
     fn from(error: DecodeError) -> Self {
-        Self::new(ErrorKind::Decode, error.to_string()).with_cause(error)
+        let kind = match error.is_given_up() {
+            true => ErrorKind::GivenUp,
+            false => ErrorKind::Decode,
+        };
+        Self::new(kind, error.to_string()).with_cause(error)
     }
 }
 

@@ -143,7 +143,9 @@ impl FactoryBuilder {
     ///
     /// Above them, informers give up decoded values, then plain bodies: objects are kept compressed,
     /// the largest cache first, with zstd if there is the feature `compressed`, else with LZ4. Reads
-    /// give the same, and cost more. Steps are taken back when there has been room for them for half
+    /// give the same, and cost more. Those that
+    /// [can do without some fields](crate::InformerBuilder::reducible_to) then give these up: reads of
+    /// them are errors. Steps are taken back when there has been room for them for half
     /// a minute; see [`InformerFactory::memory`].
     ///
     /// Default: `None`, no budget. Upstream counterpart: none.

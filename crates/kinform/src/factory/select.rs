@@ -15,9 +15,10 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kinform_api::Scope;
+use kinform_api::{FieldPath, Scope};
 use kinform_core::object::budget::TypedBudget;
 use kinform_core::object::projection::Projection;
+use kinform_core::object::reduction::Reduction;
 
 use crate::informer::{Cores, CoresParts, Informer, Recipe, Sharded, Storage, Transform};
 use crate::object::{Keeps, Lens};
@@ -44,6 +45,7 @@ pub struct InformerBuilder<K> {
     transform: Option<Transform>,
     patience: Patience,
     storage: Storage,
+    reduction: Option<Arc<Reduction>>,
     sharded: Option<Sharded>,
     keeps: Keeps,
     stops_when_unused: bool,
@@ -83,6 +85,7 @@ impl<K> InformerBuilder<K> {
             transform: None,
             patience: Patience(None),
             storage: Storage::Plain,
+            reduction: None,
             sharded: None,
             keeps: Keeps::Nothing,
             stops_when_unused: false,
@@ -183,6 +186,27 @@ impl<K> InformerBuilder<K> {
         self
     }
 
+    /// Allows the cache to give up fields when a
+    /// [memory budget](crate::FactoryBuilder::memory_budget) cannot be held otherwise: what is left of an
+    /// object is its metadata, except for `managedFields`, and what is at these paths.
+    ///
+    /// This is the last step of the budget. While it is taken, [`Obj::is_reduced`](crate::Obj::is_reduced) says
+    /// so of an object, [`Obj::typed`](crate::Obj::typed) is an error, and so is [`Obj::at`](crate::Obj::at) of
+    /// a path that is not among these. A single change still reaches handlers with all fields of the new
+    /// state; first lists, resyncs, old states and a late handler's replay reach them without. Once there is
+    /// room again, a list brings the fields back, and no handler hears of that.
+    ///
+    /// Meant for caches that are read by key, label, index and a few paths. A controller that decodes such an
+    /// object retries until it can. Indexes may read any field, but one that is added after the start, and that of a
+    /// [join](crate::Informer::join), only metadata and these paths. Waiting for a
+    /// [condition](crate::until::condition) needs `status.conditions` among them.
+    ///
+    /// Default: no field is given up. Without a budget nothing is. Upstream counterpart: none.
+    pub fn reducible_to(mut self, paths: impl IntoIterator<Item = FieldPath>) -> Self {
+        self.reduction = Some(Arc::new(Reduction::keeping(paths)));
+        self
+    }
+
     /// Sets the decoded values that this handle keeps. Default: none.
     pub fn decoded_values(mut self, keeps: DecodedValues) -> Self {
         self.keeps = match keeps {
@@ -220,6 +244,7 @@ impl<K> InformerBuilder<K> {
                 via: selection.via,
                 patience: self.patience,
                 storage: self.storage,
+                reduction: self.reduction.clone(),
                 sharded: self.sharded,
             },
             stops_when_unused: self.stops_when_unused,
@@ -236,6 +261,7 @@ impl<K> InformerBuilder<K> {
         });
         let memory = registry.memory.as_ref().map(Arc::clone);
         let lens = Lens::new(type_meta, self.keeps, cores.reporters().clone(), memory);
+        let lens = lens.with_reduction(self.reduction);
         Informer::new(cores, lens)
     }
 }

@@ -49,6 +49,7 @@ mod reflector;
 mod registration;
 mod squeeze;
 mod status;
+mod storage;
 mod stream_support;
 mod subscription;
 mod unheard;
@@ -68,6 +69,7 @@ use kinform_core::informer::tier::Tier;
 use kinform_core::informer::writer::{Reader, Writer};
 use kinform_core::object::Object;
 use kinform_core::object::projection::Projection;
+use kinform_core::object::reduction::Reduction;
 use kinform_core::reflector::config::ReflectorConfig;
 use kinform_core::store::directory::Seed;
 use kinform_core::store::edit::BuiltIndex;
@@ -96,6 +98,7 @@ pub(crate) use self::ranges::Sharded;
 pub use self::reflector::{Reflector, ReflectorStore, StoreError};
 pub(crate) use self::registration::ListenerState;
 pub use self::registration::{HandlerStats, Registration};
+pub use self::storage::Storage;
 use self::stream_support::StreamSupport;
 pub(crate) use self::subscription::{Piece, Subscription};
 pub(crate) use self::unheard::Unheard;
@@ -109,28 +112,6 @@ use crate::snapshot::{Restored, Shelf, restore};
 use crate::source::{ListerWatcher, ResourceInfo};
 use crate::state::InformerState;
 use crate::sync::lock;
-
-/// The form in which a cache keeps its objects.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Storage {
-    /// As the server encoded them.
-    #[default]
-    Plain,
-    /// Compressed with a dictionary of their common content: for large caches of which little is
-    /// read.
-    ///
-    /// The dictionary is trained on the first 256 objects (64 if they are large), or at the end of
-    /// a smaller list of at least 32; until then objects are kept as they came. Keys and versions
-    /// are read as before. A handle inflates its object before it reads anything else, which takes
-    /// some microseconds an object. A single change reaches handlers as the server sent it, with
-    /// its previous state compressed; first lists, resyncs and the replay for a late handler reach
-    /// them compressed. Indexes cost no more, except those that are added later.
-    ///
-    /// Needs the feature `compressed`.
-    #[cfg(feature = "compressed")]
-    Compressed,
-}
 
 /// The options of a factory's informers.
 #[derive(Clone, Debug)]
@@ -236,6 +217,8 @@ pub(crate) struct CoreParts {
     pub(crate) audit_source: Option<Arc<dyn ListerWatcher>>,
     pub(crate) ingest: Ingest,
     pub(crate) storage: Storage,
+    /// The fields that are left of its objects under a memory budget, if it can do without others.
+    pub(crate) reduction: Option<Arc<Reduction>>,
     /// The part of its objects that is kept, if it is not all.
     pub(crate) sharded: Option<Sharded>,
     /// The place of its snapshot, if it is kept on disk.
@@ -253,6 +236,7 @@ impl Core {
             audit_source,
             ingest,
             storage,
+            reduction,
             sharded,
             shelf,
             env,
@@ -266,6 +250,10 @@ impl Core {
             Storage::Plain => writer,
             #[cfg(feature = "compressed")]
             Storage::Compressed => writer.with_tier(Tier::new()),
+        };
+        let writer = match reduction {
+            Some(reduction) => writer.reducible_to(reduction),
+            None => writer,
         };
         let (commands, inbox) = mpsc::unbounded_channel();
         let mistake = sharded.as_ref().and_then(|sharded| {
@@ -537,6 +525,9 @@ impl Core {
     fn add_index(&self, definition: Definition) -> Result<(), Error> {
         if !self.is_new(&definition)? {
             return Ok(());
+        }
+        if self.was_started() {
+            definition.reads_what_stays(&self.info, self.root().reduction())?;
         }
         let index = definition.index.clone();
         lock(&self.definitions).push(definition);

@@ -1,7 +1,7 @@
 //! An informer's part in the memory budget of its factory: its load, and the form that it is asked for.
 //!
 //! ```text
-//! batch applied ─▶ Squeeze::tell(load) ─▶ Memory ─Wanted─▶ compress │ expand ─▶ a piece a turn ─▶ load
+//! batch applied ─▶ Squeeze::tell(load) ─▶ Memory ─Wanted─▶ compress │ expand │ reduce ─▶ a piece a turn ─▶ load
 //! ```
 //!
 //! Objects change their form in pieces between which the loop does its other work. A first list that does not
@@ -26,6 +26,11 @@ use crate::sync::lock;
 
 /// BOUND: objects that change their form before others run.
 const PIECE: usize = 512;
+/// The time after which the list that brings fields back is asked for again, if it has not begun.
+const LIST_AGAIN: Duration = Duration::from_secs(60);
+/// The period at which the load is looked at while something is given up: handlers receive changes, which are
+/// held until then, whatever the loop does.
+const LOOKING: Duration = Duration::from_secs(15);
 /// The period at which decoded values are counted: readers keep them, whatever the loop does.
 const COUNTING: Duration = Duration::from_secs(5);
 
@@ -36,11 +41,15 @@ pub(super) struct Squeeze {
     wanted: watch::Receiver<Wanted>,
     /// The last request that was carried out.
     known: Wanted,
+    /// The time of the last turn.
+    turned: Instant,
     told: Load,
     decoded: u64,
     counted: Instant,
     /// Objects have another form than what is wanted.
     is_changing: bool,
+    /// Fields were given up that are wanted again: the time to ask again for the list that brings them back.
+    list_again: Option<Instant>,
 }
 
 impl Squeeze {
@@ -49,16 +58,14 @@ impl Squeeze {
         let wanted = core.membership.as_ref()?.wanted();
         Some(Self {
             core: Arc::clone(core),
-            known: Wanted {
-                form: Form::Whole,
-                keeps_decoded: true,
-                is_over: false,
-            },
+            known: Wanted::NOTHING_GIVEN_UP,
             wanted,
+            turned: Instant::ZERO,
             told: Load::default(),
             decoded: 0,
             counted: Instant::ZERO,
             is_changing: false,
+            list_again: None,
         })
     }
 
@@ -77,7 +84,9 @@ impl Squeeze {
     pub(super) fn next_wake(&self) -> Option<Instant> {
         let membership = self.core.membership.as_ref()?;
         let counting = membership.keeps_decoded().then(|| self.counted + COUNTING);
-        [counting, membership.next_wake()]
+        let gave_up = self.known != Wanted::NOTHING_GIVEN_UP;
+        let looking = gave_up.then(|| self.turned + LOOKING);
+        [counting, membership.next_wake(), self.list_again, looking]
             .into_iter()
             .flatten()
             .min()
@@ -85,6 +94,8 @@ impl Squeeze {
 
     /// Tells the load, takes what is wanted, and changes a piece. `waiting` are bytes that wait to be applied.
     pub(super) fn turn(&mut self, writer: &mut Writer, waiting: usize) {
+        self.turned = self.core.env.now();
+        writer.forget_heard();
         // First what was asked for before: values that are dropped must not be told again.
         self.follow(writer);
         self.tell(writer, waiting);
@@ -97,6 +108,21 @@ impl Squeeze {
             self.follow(writer);
         } else {
             self.is_changing = false;
+        }
+        self.bring_back(writer);
+    }
+
+    /// Asks for a list while fields are wanted that only a list brings back. A request that comes while another
+    /// list runs is lost, and is repeated.
+    fn bring_back(&mut self, writer: &Writer) {
+        if !writer.awaits_list() {
+            self.list_again = None;
+            return;
+        }
+        let now = self.core.env.now();
+        if self.list_again.is_none_or(|at| at <= now) {
+            self.list_again = Some(now + LIST_AGAIN);
+            self.core.relist();
         }
     }
 
@@ -135,21 +161,20 @@ impl Squeeze {
         let holds = writer.holds();
         let beside = waiting as u64 + self.core.reader.ring().kept_bytes();
         let held = holds.held as u64 + beside;
+        let load = Load {
+            held,
+            reached: holds.form,
+            whole: holds.plain as u64 + beside,
+            compressed: holds.compressed.map(|bytes| bytes as u64 + beside),
+            reduced: holds.reduced.map(|bytes| bytes as u64 + beside),
+        };
         let load = match self.core.storage {
-            Storage::Plain => Load {
-                held,
-                reached: holds.form,
-                whole: holds.plain as u64 + beside,
-                compressed: holds.compressed.map(|bytes| bytes as u64 + beside),
-                reduced: None,
-            },
-            // It was asked for: it never changes.
+            Storage::Plain => load,
             #[cfg(feature = "compressed")]
-            Storage::Compressed => Load {
-                held,
-                whole: held,
-                ..Load::default()
-            },
+            Storage::Compressed => {
+                let has_reduced = self.known.form == Form::Reduced || writer.awaits_list();
+                always_compressed(load, has_reduced || self.core.root().reduced().objects > 0)
+            }
         };
         let is_due = membership.next_wake().is_some_and(|at| at <= now);
         if load != self.told || is_counting || is_due {
@@ -169,8 +194,16 @@ impl Squeeze {
             self.decoded = remembered(&self.core, false);
         }
         match wanted.form {
-            Form::Whole if before.form != Form::Whole => writer.expand(),
-            Form::Compressed if before.form == Form::Whole => writer.compress(),
+            // It was asked for, and stays.
+            _ if self.core.storage != Storage::Plain => {}
+            Form::Whole => writer.expand(),
+            Form::Compressed => writer.compress(),
+            Form::Reduced => {}
+        }
+        match (before.form, wanted.form) {
+            (Form::Reduced, Form::Reduced) => {}
+            (_, Form::Reduced) => writer.reduce(),
+            (Form::Reduced, _) => writer.keep_whole(),
             _ => {}
         }
         self.say(before, wanted);
@@ -190,6 +223,24 @@ impl Squeeze {
             let event = ReportEvent::Memory { step, usage };
             self.core.reporter.report(event);
         }
+    }
+}
+
+/// The load of a cache that is compressed whatever the budget says: that is how its objects come.
+#[cfg(feature = "compressed")]
+fn always_compressed(load: Load, has_reduced: bool) -> Load {
+    match has_reduced {
+        false => Load {
+            reached: Some(Form::Whole),
+            whole: load.held,
+            compressed: None,
+            ..load
+        },
+        true => Load {
+            whole: load.compressed.unwrap_or(load.whole),
+            compressed: None,
+            ..load
+        },
     }
 }
 

@@ -156,7 +156,9 @@ pub fn gone<K>(
 /// The condition of this type in `status.conditions` has this status: `True`, `False` or `Unknown`.
 ///
 /// The condition is read from the stored bytes; each condition of the list needs a type and a
-/// status, as the API requires.
+/// status, as the API requires. A cache that may
+/// [give up](crate::InformerBuilder::reducible_to) `status.conditions` does not tell it of an object that lost
+/// them.
 pub fn condition<K>(
     type_: impl Into<String>,
     status: impl Into<String>,
@@ -174,7 +176,10 @@ pub fn condition<K>(
     });
     move |object| {
         let Some(object) = object else { return false };
-        let (types, statuses) = (object.at(&types), object.at(&statuses));
+        // Nothing is known of an object that lost them: its next state has them.
+        let (Ok(types), Ok(statuses)) = (object.at(&types), object.at(&statuses)) else {
+            return false;
+        };
         types.len() == statuses.len()
             && types
                 .iter()

@@ -61,13 +61,14 @@ where
     /// has for each object the names of those in `other`.
     ///
     /// # Errors
-    /// As of [`Informer::add_index`].
+    /// As of [`Informer::add_index`]; and the index reads fields that this informer's cache may
+    /// [give up](crate::InformerBuilder::reducible_to).
     pub fn join<T: Send + Sync + 'static>(
         &self,
         other: &Informer<T>,
         index: Index<K>,
     ) -> Result<View<K, T>, Error> {
-        let reader = self.add_index(index)?;
+        let reader = self.add_index_of_what_stays(index)?;
         Ok(View {
             left: self.clone(),
             right: other.clone(),
@@ -216,7 +217,8 @@ impl<K, T> PartialEq for Row<K, T> {
 fn is_same<K>(one: &Obj<K>, other: &Obj<K>) -> bool {
     one.uid() == other.uid()
         && one.resource_version() == other.resource_version()
-        && one.raw().same_content(other.raw())
+        // Of one version with fewer fields, nothing else is known.
+        && (one.is_reduced() != other.is_reduced() || one.raw().same_content(other.raw()))
 }
 
 impl<K, T> Clone for View<K, T> {

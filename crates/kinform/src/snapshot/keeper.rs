@@ -167,7 +167,8 @@ impl Keeper {
         };
         let state = (root.epoch(), root.position(), Arc::clone(root.version()));
         let is_known = self.written.as_ref() == Some(&state);
-        let is_whole = root.has_synced() && may_resume;
+        // Of reduced objects, the next start would not know the rest.
+        let is_whole = root.has_synced() && may_resume && root.reduced().objects == 0;
         if !is_whole || is_known || !self.running.is_empty() {
             return;
         }

@@ -177,6 +177,9 @@ impl<K> Listing<K> {
 
 impl<K: DeserializeOwned + Any + Send + Sync> Listing<K> {
     /// The objects decoded; one that does not decode is left out, counted and reported.
+    ///
+    /// So is one whose fields the cache gave up ([`reducible_to`](crate::InformerBuilder::reducible_to)), but for
+    /// the report: a program that allows that asks each object of [`iter`](Self::iter) for its value.
     pub fn typed(&self) -> impl Iterator<Item = Arc<K>> {
         self.iter().filter_map(|object| match object.typed() {
             Ok(typed) => Some(typed),

@@ -32,7 +32,7 @@ async fn what_is_kept_compressed_reads_as_it_was_sent() {
     let _heard = pods.add_handler(heard.handlers());
     // What changed, as handlers see it: the state before is compressed, the new one is not.
     let nodes = Arc::new(Mutex::new(Vec::new()));
-    let node = |pod: &Obj<Pod>| pod.at(&"spec.nodeName".parse().unwrap())[0].to_string();
+    let node = |pod: &Obj<Pod>| pod.at(&"spec.nodeName".parse().unwrap()).unwrap()[0].to_string();
     let told = Arc::clone(&nodes);
     let _nodes = pods.add_handler(Handlers::new().on_update(move |old, new| {
         told.lock().unwrap().push((node(old), node(new)));

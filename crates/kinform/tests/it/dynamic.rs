@@ -104,7 +104,7 @@ async fn send(client: &Client, request: http::request::Builder, media: &str, bod
 fn line<K: Debug>(told: &Notification<K>) -> String {
     let data = |object: &kinform::Obj<K>| {
         let path = "data.key".parse().unwrap();
-        format!("{} {:?}", object.name(), object.at(&path))
+        format!("{} {:?}", object.name(), object.at(&path).unwrap())
     };
     match told {
         Notification::Added(added) if added.is_initial() => format!("initial {}", data(added)),

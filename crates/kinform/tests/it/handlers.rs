@@ -214,7 +214,7 @@ async fn a_first_list_that_is_there_at_once_lets_others_have_their_turn() {
 
 fn is_on_n1(pod: &kinform::Obj<Pod>) -> bool {
     let path = "spec.nodeName".parse().unwrap();
-    pod.at(&path) == ["n1"]
+    pod.at(&path).unwrap() == ["n1"]
 }
 
 /// Lists a pod on n1 and one on n2, then moves each to the other node.

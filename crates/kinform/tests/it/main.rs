@@ -26,6 +26,7 @@ mod join;
 mod lifecycle;
 mod loops;
 mod memory_budget;
+mod memory_reduced;
 mod namespaces;
 mod own_writes;
 mod past;

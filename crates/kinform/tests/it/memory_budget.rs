@@ -156,7 +156,7 @@ async fn handlers_relists_and_late_indexes_are_right_under_a_budget() {
     let (factory, mut script) = budgeted(NEEDED / 2);
     let pods = factory.informer::<Pod>();
     let nodes = Arc::new(Mutex::new(Vec::new()));
-    let node = |pod: &Obj<Pod>| pod.at(&"spec.nodeName".parse().unwrap())[0].to_string();
+    let node = |pod: &Obj<Pod>| pod.at(&"spec.nodeName".parse().unwrap()).unwrap()[0].to_string();
     let told = Arc::clone(&nodes);
     let _nodes = pods.add_handler(Handlers::new().on_update(move |old, new| {
         let number = |pod: &Obj<Pod>| pod.annotation("about").unwrap().into_owned();

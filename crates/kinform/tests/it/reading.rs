@@ -172,8 +172,8 @@ fn check(borrowed: &ObjRef<'_, Pod>, held: &Obj<Pod>) {
     assert_eq!(borrowed.annotation("x"), held.annotation("x"));
     assert_eq!(borrowed.owner_references(), held.owner_references());
     assert_eq!(borrowed.owner_references().len(), 1);
-    assert_eq!(borrowed.at(&path), held.at(&path));
-    assert_eq!(borrowed.at(&path).len(), 20);
+    assert_eq!(borrowed.at(&path).unwrap(), held.at(&path).unwrap());
+    assert_eq!(borrowed.at(&path).unwrap().len(), 20);
     assert_eq!(borrowed.is_projected(), held.is_projected());
     assert_eq!(borrowed.type_meta(), held.type_meta());
     assert_eq!(borrowed.to_json(), held.to_json());
