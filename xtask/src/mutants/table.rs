@@ -473,30 +473,6 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         packages: MACHINES,
     },
     Mutant {
-        name: "H15",
-        seen: "own features: reduced objects",
-        mistake: "fields that come back are heard as an update",
-        packages: MACHINES,
-    },
-    Mutant {
-        name: "H16",
-        seen: "own features: reduced objects",
-        mistake: "what is left of an object decodes, as if the rest were not set",
-        packages: MACHINES,
-    },
-    Mutant {
-        name: "H17",
-        seen: "own features: reduced objects",
-        mistake: "an index that was built of whole objects is filled again from what is left of them",
-        packages: MACHINES,
-    },
-    Mutant {
-        name: "H18",
-        seen: "own features: reduced objects",
-        mistake: "a list does not bring fields back",
-        packages: MACHINES,
-    },
-    Mutant {
         name: "K1",
         seen: "own features: audit",
         mistake: "what the server no longer has is no difference",

@@ -10,8 +10,6 @@
 
 use std::sync::Arc;
 
-use kinform_api::mutant;
-
 use super::tier::Tier;
 use crate::object::Object;
 use crate::object::reduction::{Reduction, agree};
@@ -121,7 +119,7 @@ impl Packing {
 
     /// Returns whether a stored object is to be replaced by the same version of it that has all fields.
     pub(super) fn wants_whole(&self, stored: &Object) -> bool {
-        stored.is_reduced() && !self.is_reducing() && !mutant!("H18")
+        stored.is_reduced() && !self.is_reducing()
     }
 
     /// Returns whether two states have the same content, as far as it is stored.

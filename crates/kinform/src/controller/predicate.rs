@@ -388,7 +388,9 @@ mod tests {
     #[test]
     fn nothing_is_hidden_because_of_fields_that_are_gone() {
         let whole = |phase: &str| {
-            let mut json = json!({"metadata": {"name": "x", "labels": {"app": "web"}}});
+            let labels = json!({"app": "web"});
+            let metadata = json!({"name": "x", "resourceVersion": "1", "labels": labels});
+            let mut json = json!({"metadata": metadata});
             json["status"]["phase"] = phase.into();
             Object::from_json(json.to_string().as_bytes(), &Projection::default()).unwrap()
         };
