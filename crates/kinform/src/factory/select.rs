@@ -186,12 +186,11 @@ impl<K> InformerBuilder<K> {
         self
     }
 
-    /// Allows the cache to give up fields when a
-    /// [memory budget](crate::FactoryBuilder::memory_budget) cannot be held otherwise: what is left of an
-    /// object is its metadata, except for `managedFields`, and what is at these paths.
+    /// Allows the cache to give up fields when the factory's memory budget cannot be held otherwise: what is left
+    /// of an object is its metadata, except for `managedFields`, and what is at these paths.
     ///
-    /// This is the last step of the budget. While it is taken, [`Obj::is_reduced`](crate::Obj::is_reduced) says
-    /// so of an object, [`Obj::typed`](crate::Obj::typed) is an error, and so is [`Obj::at`](crate::Obj::at) of
+    /// This is the last step of the [budget](crate::FactoryBuilder::memory_budget). While it is taken,
+    /// [`Obj::is_reduced`](crate::Obj::is_reduced) says so of an object, [`Obj::typed`](crate::Obj::typed) is an error, and so is [`Obj::at`](crate::Obj::at) of
     /// a path that is not among these. A single change still reaches handlers with all fields of the new
     /// state; first lists, resyncs, old states and a late handler's replay reach them without. Once there is
     /// room again, a list brings the fields back, and no handler hears of that.
