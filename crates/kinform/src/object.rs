@@ -81,6 +81,7 @@ impl Lens {
         keeps: Keeps,
         reporters: Reporters,
         memory: Option<Arc<Memory>>,
+        reduction: Option<Arc<Reduction>>,
     ) -> Arc<Self> {
         match (&memory, &keeps) {
             (Some(memory), Keeps::All) => memory.count_all(),
@@ -92,16 +93,7 @@ impl Lens {
             keeps,
             reporters,
             memory,
-            reduction: None,
-        })
-    }
-
-    /// The same for a cache that may give up fields.
-    pub(crate) fn with_reduction(self: Arc<Self>, reduction: Option<Arc<Reduction>>) -> Arc<Self> {
-        let lens = Arc::try_unwrap(self);
-        Arc::new(Self {
             reduction,
-            ..lens.expect("it was made just now")
         })
     }
 
@@ -114,12 +106,6 @@ impl Lens {
     /// The fields that are left of reduced objects.
     pub(crate) fn reduction(&self) -> Option<&Arc<Reduction>> {
         self.reduction.as_ref()
-    }
-
-    /// Returns whether a path is left of reduced objects.
-    fn has(&self, path: &FieldPath) -> bool {
-        let reduction = self.reduction.as_ref();
-        reduction.is_some_and(|reduction| reduction.has(path))
     }
 
     /// Counts and reports an object that a reader left out because it does not decode.
@@ -261,7 +247,8 @@ macro_rules! tells {
             /// [`reducible_to`](crate::InformerBuilder::reducible_to); see
             /// [`Error::is_given_up`](crate::Error::is_given_up).
             pub fn at(&self, path: &FieldPath) -> Result<Vec<Cow<'_, str>>, Error> {
-                if self.object.is_reduced() && !self.lens.has(path) {
+                let reduction = self.lens.reduction();
+                if self.object.is_reduced() && !reduction.is_some_and(|left| left.has(path)) {
                     return Err(given_up(&self.object, path));
                 }
                 Ok(self.whole().at(path))

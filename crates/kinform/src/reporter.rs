@@ -84,22 +84,21 @@ impl Reporters {
 
     /// Counts and reports an object that a reader left out because it does not decode.
     pub(crate) fn undecodable(&self, error: &DecodeError) {
+        let reporter = self.of(error.key().key_ref().namespace);
+        if let Some(reporter) = &reporter {
+            reporter.telemetry.undecodable();
+        }
         // There may be as many as there are objects, and the step of the budget was reported.
-        let is_known = error.is_given_up();
-        if !is_known {
-            tracing::warn!(%error, "an object is left out");
-        }
-        let Some(reporter) = self.of(error.key().key_ref().namespace) else {
-            return;
-        };
-        reporter.telemetry.undecodable();
-        if is_known {
+        if error.is_given_up() {
             return;
         }
-        reporter.report(ReportEvent::Undecodable {
-            key: error.key().clone(),
-            reason: error.to_string(),
-        });
+        tracing::warn!(%error, "an object is left out");
+        if let Some(reporter) = reporter {
+            reporter.report(ReportEvent::Undecodable {
+                key: error.key().clone(),
+                reason: error.to_string(),
+            });
+        }
     }
 
     fn of(&self, namespace: &str) -> Option<Arc<Reporter>> {

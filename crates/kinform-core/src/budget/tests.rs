@@ -191,6 +191,23 @@ fn steps_return_one_by_one_once_there_has_been_room_for_long_enough() {
     assert_eq!(world.wait(CALM), []);
 }
 
+#[test]
+fn a_step_back_passes_over_a_form_that_is_larger_than_one_before_it() {
+    let mut world = World::new(1_000, &[reducible(8_000)]);
+    assert_eq!(world.decide().len(), 3);
+    // What compression costs by itself is more than the few objects that are left.
+    let few = Load {
+        held: 10,
+        reached: Some(Form::Reduced),
+        compressed: Some(900),
+        reduced: Some(10),
+        whole: 200,
+    };
+    world.budget.load(MemberId(0), few);
+    assert_eq!(world.decide(), []);
+    assert_eq!(world.wait(CALM), [change(0, Form::Whole)]);
+}
+
 fn load() -> impl Strategy<Value = Load> {
     (0u64..1_000, 0u64..120, 0u64..120, any::<[bool; 2]>()).prop_map(
         |(bytes, compressed, reduced, [can_compress, can_reduce])| Load {

@@ -4,7 +4,8 @@
 //! object ─▶ Reducer (declared fields only) ─▶ Tier (compressed) ─▶ the twin to store │ none: as it is
 //! ```
 //!
-//! While nothing is reduced, one object of some is, to measure what would be left: the budget decides by it.
+//! While nothing is reduced, one object in 64 is reduced and dropped again, to measure what would be left: the
+//! budget decides by it.
 //!
 //! Upstream counterpart: none.
 
@@ -31,7 +32,6 @@ pub(super) struct Packing {
 pub(super) struct Reducer {
     reduction: Arc<Reduction>,
     is_active: bool,
-    /// The way of given up fields back.
     pub(super) recovery: Recovery,
     /// The part that was left of the same objects compressed, in percent, when it was last known.
     pub(super) compressed_percent: Option<usize>,
@@ -41,7 +41,7 @@ pub(super) struct Reducer {
     after: u64,
 }
 
-/// The way of given up fields back.
+/// The stage at which the fields are that were given up and are wanted again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Recovery {
     /// None is needed: they are not wanted, or a list has brought back what it has.
@@ -77,7 +77,7 @@ impl Packing {
         }
     }
 
-    /// The way of given up fields back.
+    /// The stage at which the fields are that are wanted again.
     pub(super) fn recovery(&self) -> Recovery {
         let reducer = self.reducer.as_ref();
         reducer.map_or(Recovery::Done, |reducer| reducer.recovery)

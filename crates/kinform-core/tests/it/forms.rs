@@ -106,6 +106,21 @@ fn a_store_is_compressed_and_expanded_in_pieces_and_nobody_hears_of_it() {
 }
 
 #[test]
+fn a_change_that_was_heard_takes_no_memory_although_nothing_follows() {
+    let mut writer = writer(RingLimits::default());
+    let reader = writer.reader();
+    let mut listener = Listener::new(&reader);
+    writer.apply(list(10, 1));
+    while listener.hear(&reader) {}
+    writer.apply([Delta::Updated(object("o1", 1, 5))]);
+    writer.forget_heard();
+    assert!(reader.ring().kept_bytes() > 0, "nobody has heard it");
+    while listener.hear(&reader) {}
+    writer.forget_heard();
+    assert_eq!(reader.ring().kept_bytes(), 0);
+}
+
+#[test]
 fn a_first_list_is_compressed_while_it_runs() {
     let (mut writer, mut plain) = (writer(RingLimits::default()), writer(RingLimits::default()));
     writer.apply([Delta::ListBegin].into_iter().chain(items(400, 1)));

@@ -268,9 +268,6 @@ fn a_server_that_went_back_is_believed_where_the_difference_can_be_seen() {
     writer.apply(list(3, 9));
     writer.reduce();
     while writer.reform(100) {}
-    let reader = writer.reader();
-    let mut listener = Listener::new(&reader);
-    hear_all(&mut listener, &reader);
     // The same version with another node: another state.
     let json = String::from_utf8(thing(1, 9).bytes().to_vec()).unwrap();
     let other = json.replace("\"node\":\"n1\"", "\"node\":\"n7\"");

@@ -245,7 +245,8 @@ impl InformerFactory {
                 resync_period: None,
             });
             let reporters = cores.reporters().clone();
-            let lens = Lens::new(cores.info().type_meta(), Keeps::Nothing, reporters, None);
+            let (type_meta, reduction) = (cores.info().type_meta(), cores.reduction());
+            let lens = Lens::new(type_meta, Keeps::Nothing, reporters, None, reduction);
             Informer::new(cores, lens)
         };
         cores.into_iter().map(view).collect()

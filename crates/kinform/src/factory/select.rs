@@ -190,15 +190,16 @@ impl<K> InformerBuilder<K> {
     /// of an object is its metadata, except for `managedFields`, and what is at these paths.
     ///
     /// This is the last step of the [budget](crate::FactoryBuilder::memory_budget). While it is taken,
-    /// [`Obj::is_reduced`](crate::Obj::is_reduced) says so of an object, [`Obj::typed`](crate::Obj::typed) is an error, and so is [`Obj::at`](crate::Obj::at) of
-    /// a path that is not among these. A single change still reaches handlers with all fields of the new
-    /// state; first lists, resyncs, old states and a late handler's replay reach them without. Once there is
-    /// room again, a list brings the fields back, and no handler hears of that.
+    /// [`Obj::is_reduced`](crate::Obj::is_reduced) says so of an object, [`Obj::typed`](crate::Obj::typed) is an
+    /// error, and so is [`Obj::at`](crate::Obj::at) of a path that is not among these. A single change still
+    /// reaches handlers with all fields of the new state; first lists, resyncs, old states and a late handler's
+    /// replay reach them without. Once there is room again, a list brings the fields back, and no handler hears
+    /// of that.
     ///
-    /// Meant for caches that are read by key, label, index and a few paths. A controller that decodes such an
-    /// object retries until it can. Indexes may read any field, but one that is added after the start, and that of a
-    /// [join](crate::Informer::join), only metadata and these paths. Waiting for a
-    /// [condition](crate::until::condition) needs `status.conditions` among them.
+    /// Meant for caches that are read by key, label, index and a few paths. A path to one element of a list keeps
+    /// that of every element. A controller that decodes such an object retries until it can. Indexes may read any
+    /// field, but one that is added after the start, and that of a [join](crate::Informer::join), only metadata
+    /// and these paths. Waiting for a [condition](crate::until::condition) needs `status.conditions` among them.
     ///
     /// Default: no field is given up. Without a budget nothing is. Upstream counterpart: none.
     pub fn reducible_to(mut self, paths: impl IntoIterator<Item = FieldPath>) -> Self {
@@ -243,7 +244,7 @@ impl<K> InformerBuilder<K> {
                 via: selection.via,
                 patience: self.patience,
                 storage: self.storage,
-                reduction: self.reduction.clone(),
+                reduction: self.reduction,
                 sharded: self.sharded,
             },
             stops_when_unused: self.stops_when_unused,
@@ -259,8 +260,8 @@ impl<K> InformerBuilder<K> {
             resync_period: selection.resync_period,
         });
         let memory = registry.memory.as_ref().map(Arc::clone);
-        let lens = Lens::new(type_meta, self.keeps, cores.reporters().clone(), memory);
-        let lens = lens.with_reduction(self.reduction);
+        let (reporters, reduction) = (cores.reporters().clone(), cores.reduction());
+        let lens = Lens::new(type_meta, self.keeps, reporters, memory, reduction);
         Informer::new(cores, lens)
     }
 }

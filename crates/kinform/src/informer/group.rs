@@ -22,6 +22,7 @@ use arc_swap::{ArcSwap, Guard};
 use futures::stream::{self, BoxStream, SelectAll, StreamExt};
 use kinform_api::{KeyRef, Scope, mutant};
 use kinform_core::object::Object;
+use kinform_core::object::reduction::Reduction;
 use kinform_core::store::index::Index as CoreIndex;
 use kinform_core::store::past::PastLimits;
 use tokio::sync::watch;
@@ -217,6 +218,13 @@ impl Cores {
             None if self.0.stop.is_cancelled() => Err(Error::stopped(self.info())),
             None => Ok(()),
         }
+    }
+
+    /// The fields that are left of its reduced objects, if it may give up others.
+    pub(crate) fn reduction(&self) -> Option<Arc<Reduction>> {
+        let members = self.members();
+        let root = members.first()?.core.root();
+        root.reduction().cloned()
     }
 
     /// The definition of a requested index, built or not.

@@ -280,7 +280,7 @@ impl<K, S: ReflectorStore<K>> Running<K, S> {
                 type_meta: type_meta.clone(),
                 reporter: Arc::clone(&reflector.reporter),
             },
-            lens: Lens::new(type_meta, Keeps::Nothing, reporters, None),
+            lens: Lens::new(type_meta, Keeps::Nothing, reporters, None, None),
             source: reflector.source,
             store: reflector.store,
             reporter: reflector.reporter,
