@@ -17,6 +17,8 @@ const READ: &str = "kinform_wire_bytes_total";
 /// In a line that means a broken invariant of ours, whatever else holds.
 const PANIC: &str = "panicked at";
 
+/// BOUND: lines of one log in a failure.
+const LINES: usize = 15;
 /// Shorter leases are quick.
 const QUICK: Duration = Duration::from_secs(15);
 
@@ -176,12 +178,24 @@ impl Fleet {
         Ok(lines)
     }
 
+    /// The last lines of all logs that name a key, for a failure.
+    pub(crate) fn lines(&self, key: &str) -> String {
+        let all = self.ended.iter().chain(&self.running);
+        let told = all.map(|replica| {
+            let log = replica.process.log();
+            let lines: Vec<_> = log.lines().filter(|line| line.contains(key)).collect();
+            let last = lines.len().saturating_sub(LINES);
+            format!("-- {}\n{}\n", replica.name, lines[last..].join("\n"))
+        });
+        told.collect()
+    }
+
     /// The ends of all logs, for a failure.
     pub(crate) fn logs(&self) -> String {
         let all = self.ended.iter().chain(&self.running);
         let logs = all.map(|replica| {
             let log = replica.process.log();
-            let lines: Vec<_> = log.lines().rev().take(15).collect();
+            let lines: Vec<_> = log.lines().rev().take(LINES).collect();
             let lines: Vec<_> = lines.into_iter().rev().collect();
             format!("-- {}\n{}\n", replica.name, lines.join("\n"))
         });

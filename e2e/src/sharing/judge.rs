@@ -89,6 +89,25 @@ fn shard_of(key: &str) -> u32 {
     shards.shard_of(namespace).0
 }
 
+/// The last states of a key, and the last of its shard, seen from the end.
+pub(crate) fn last_of(entries: &[Entry], key: &str) -> String {
+    let shard = shard_of(key);
+    let of_shard =
+        |entry: &&Entry| matches!(&entry.fact, Fact::Shard { shard: of, .. } if *of == shard);
+    let of_key = |entry: &&Entry| match &entry.fact {
+        Fact::Write { key: of, .. } | Fact::Gone { key: of } => of == key,
+        _ => false,
+    };
+    let newest = || entries.iter().rev();
+    let mut lines: Vec<_> = newest().filter(of_key).take(AROUND).collect();
+    lines.extend(newest().filter(of_shard).take(AROUND));
+    lines.sort_by_key(|entry| entry.version);
+    lines
+        .into_iter()
+        .map(|entry| line(entry, Instant::now()))
+        .collect()
+}
+
 /// The entries of a key, its shard and all members before and after one of them.
 fn around(entries: &[Entry], at: usize, key: &str, shard: u32) -> String {
     let is_of = |entry: &&Entry| match &entry.fact {
@@ -102,17 +121,19 @@ fn around(entries: &[Entry], at: usize, key: &str, shard: u32) -> String {
     lines.reverse();
     lines.extend(entries[at..].iter().filter(is_of).take(AROUND));
     let now = entries[at].at;
-    let line = |entry: &Entry| {
-        let early = now.saturating_duration_since(entry.at).as_secs_f64();
-        let late = entry.at.saturating_duration_since(now).as_secs_f64();
-        format!(
-            "  {:+.3} s {} {:?}\n",
-            late - early,
-            entry.version,
-            entry.fact
-        )
-    };
-    lines.into_iter().map(line).collect()
+    lines.into_iter().map(|entry| line(entry, now)).collect()
+}
+
+/// An entry, with its time before or after another one.
+fn line(entry: &Entry, now: Instant) -> String {
+    let early = now.saturating_duration_since(entry.at).as_secs_f64();
+    let late = entry.at.saturating_duration_since(now).as_secs_f64();
+    format!(
+        "  {:+.3} s {} {:?}\n",
+        late - early,
+        entry.version,
+        entry.fact
+    )
 }
 
 #[cfg(test)]

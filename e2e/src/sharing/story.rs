@@ -19,7 +19,7 @@ use kube::Client;
 use super::fleet::Fleet;
 use super::fork::Fork;
 use super::journal::{Entry, Fact, Journal};
-use super::judge::judge;
+use super::judge::{judge, last_of};
 use super::told::{LIMIT, Told};
 use super::world::{self, World};
 use super::{Work, now_ms};
@@ -354,7 +354,7 @@ impl Story<'_> {
             Ok(panics) => self.told.failures.extend(panics),
             Err(error) => self.told.failures.push(error.to_string()),
         }
-        self.answered(world);
+        self.answered(world, &entries);
         match self.cleanups(&entries) {
             Ok(cleanups) => self.cleaned(world, &cleanups),
             Err(error) => self.told.failures.push(error.to_string()),
@@ -379,8 +379,8 @@ impl Story<'_> {
         }
     }
 
-    fn answered(&mut self, world: &world::Told) {
-        let told = &mut self.told;
+    fn answered(&mut self, world: &world::Told, entries: &[Entry]) {
+        let (told, fleet) = (&mut self.told, &self.fleet);
         told.answers = world.answers;
         if let Some((took, key)) = &world.slowest {
             told.slowest_answer = *took;
@@ -389,9 +389,11 @@ impl Story<'_> {
                     .push(format!("{key} was answered after {took:?}"));
             }
         }
-        for (key, late) in &world.unanswered {
-            told.failures
-                .push(format!("{key} was not answered within {late:?}"));
+        for (key, (wish, late)) in &world.unanswered {
+            let (last, lines) = (last_of(entries, key), fleet.lines(key));
+            told.failures.push(format!(
+                "{key}: the wish for {wish} was not answered within {late:?}:\n{last}{lines}"
+            ));
         }
     }
 

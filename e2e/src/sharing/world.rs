@@ -54,7 +54,8 @@ pub(crate) struct World {
 pub(crate) struct Told {
     pub(crate) answers: usize,
     pub(crate) slowest: Option<(Duration, String)>,
-    pub(crate) unanswered: BTreeMap<String, Duration>,
+    /// With the wish, and for how long.
+    pub(crate) unanswered: BTreeMap<String, (u64, Duration)>,
     pub(crate) deleted: BTreeMap<String, u128>,
 }
 
@@ -115,7 +116,11 @@ impl World {
             self.look();
         }
         let slowest = self.answers.iter().max().cloned();
-        let late = |(key, since): (String, Instant)| (key, since.elapsed());
+        let wishes = self.wishes;
+        let late = |(key, since): (String, Instant)| {
+            let wish = wishes.get(&key).copied().unwrap_or_default();
+            (key, (wish, since.elapsed()))
+        };
         Ok(Told {
             answers: self.answers.len(),
             slowest,

@@ -833,6 +833,12 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         packages: SHELL,
     },
     Mutant {
+        name: "R10",
+        seen: "sharded replicas in trouble: a change that was the last for a while",
+        mistake: "a cache that is idle is waited for until a bookmark comes",
+        packages: SHELL,
+    },
+    Mutant {
         name: "S1",
         seen: "server: conflicts",
         mistake: "an update of an older version is written",

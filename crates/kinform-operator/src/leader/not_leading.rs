@@ -8,12 +8,16 @@
 
 use std::error::Error as StdError;
 
-/// A request that was refused, or dropped, since this process does not lead.
+use kinform::source::NotSent;
+
+/// A request that was refused, or dropped, since this process does not lead. The source of a refusal is
+/// [`NotSent`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this process does not hold lease {lease}{}", self.outcome())]
 pub struct NotLeading {
     lease: String,
-    is_sent: bool,
+    #[source]
+    not_sent: Option<NotSent>,
 }
 
 impl NotLeading {
@@ -21,14 +25,14 @@ impl NotLeading {
     pub(crate) fn refused(lease: &str) -> Self {
         Self {
             lease: lease.to_owned(),
-            is_sent: false,
+            not_sent: Some(NotSent::new()),
         }
     }
 
     /// The request was dropped.
     pub(super) fn dropped(lease: &str) -> Self {
         Self {
-            is_sent: true,
+            not_sent: None,
             ..Self::refused(lease)
         }
     }
@@ -40,11 +44,11 @@ impl NotLeading {
 
     /// Returns whether the request may have taken effect: the term ended while it was under way.
     pub fn may_have_taken_effect(&self) -> bool {
-        self.is_sent
+        self.not_sent.is_none()
     }
 
     fn outcome(&self) -> &'static str {
-        if self.is_sent {
+        if self.may_have_taken_effect() {
             " any more: its term ended while the request was under way"
         } else {
             ": the request was not sent"

@@ -240,8 +240,10 @@ impl Core {
     async fn last_change_reached(self: &Arc<Self>, version: &ResourceVersion) -> Result<(), Error> {
         loop {
             let begun = self.env.now();
-            let from = ResourceVersion::from(&**self.root().version());
-            let last = question::last_change(&*self.source, &self.info, &from, version).await;
+            let root = self.root();
+            let from = ResourceVersion::from(&**root.version());
+            let cached = (&self.info, root.scope().map(|scope| &**scope));
+            let last = question::last_change(&*self.source, cached, (&from, version)).await;
             match last {
                 Ok(last) => return self.reached(&last).await,
                 Err(error) => {

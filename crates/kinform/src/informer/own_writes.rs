@@ -433,6 +433,33 @@ impl OwnWrites {
         cores.collect()
     }
 
+    /// The versions that were written for `key` and not seen yet, with the cores that should show them.
+    pub(crate) fn awaited_versions(&self, key: &ObjectKey) -> Vec<(Arc<Core>, ResourceVersion)> {
+        let mut keys = lock(&self.0.keys);
+        let Some(unseen) = keys.unseen.get_mut(key) else {
+            return Vec::new();
+        };
+        forget_seen(unseen);
+        let stored = unseen.iter().filter(|known| known.write.deleted.is_none());
+        let version = |known: &Unseen| (Arc::clone(&known.core), known.write.version.clone());
+        stored.map(version).collect()
+    }
+
+    /// Forgets the writes, for all keys, of which a core is known to lack none up to `version`,
+    /// although its version is older.
+    pub(crate) fn caught_up(&self, core: &Arc<Core>, version: &ResourceVersion) {
+        let is_shown = |known: &Unseen| {
+            let order = known.write.version.compare(version);
+            let is_older = matches!(order, Ok(Ordering::Less | Ordering::Equal));
+            Arc::ptr_eq(&known.core, core) && known.write.deleted.is_none() && is_older
+        };
+        lock(&self.0.keys).unseen.retain(|_, unseen| {
+            unseen.retain(|known| !is_shown(known));
+            !unseen.is_empty()
+        });
+        self.0.joined.send_modify(|count| *count += 1);
+    }
+
     /// Keys with writes that were not seen at the last look: a gauge.
     #[must_use]
     pub fn unseen(&self) -> usize {

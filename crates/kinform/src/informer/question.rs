@@ -20,6 +20,7 @@ use futures::StreamExt;
 use kinform_api::{ListOptions, ResourceVersion, WatchEventKind, WatchOptions};
 use kinform_core::object::Object;
 use kinform_core::object::projection::Projection;
+use kinform_core::scope::Scope;
 use kinform_core::wire::encoding::{ListReader, WatchReader};
 use kinform_core::wire::watch::{Frame, FrameKind};
 
@@ -48,15 +49,14 @@ pub(super) async fn version(source: &dyn ListerWatcher) -> Result<ResourceVersio
     Ok(meta.resource_version.as_str().into())
 }
 
-/// Asks for the changes between the versions `from` and `to`. Returns the version of the last one,
-/// or `from` if there was none.
+/// Asks for the changes of a cache between the versions `from` and `to`. Returns the version of the
+/// last one, or `from` if there was none.
 ///
 /// Cancel safety: the request is dropped.
 pub(super) async fn last_change(
     source: &dyn ListerWatcher,
-    info: &ResourceInfo,
-    from: &ResourceVersion,
-    to: &ResourceVersion,
+    (info, scope): (&ResourceInfo, Option<&Scope>),
+    (from, to): (&ResourceVersion, &ResourceVersion),
 ) -> Result<ResourceVersion, String> {
     let options = WatchOptions {
         label_selector: info.label_selector.clone(),
@@ -70,6 +70,7 @@ pub(super) async fn last_change(
     let mut reader = WatchReader::new(body.encoding());
     let mut chunks = body.into_chunks();
     let mut seen = Seen {
+        scope,
         last: from.clone(),
         to,
         is_complete: false,
@@ -91,6 +92,8 @@ pub(super) async fn last_change(
 
 /// The content of a short watch so far.
 struct Seen<'a> {
+    /// The objects of the cache: changes of others do not count. All, if there is none.
+    scope: Option<&'a Scope>,
     /// The version of the last event.
     last: ResourceVersion,
     to: &'a ResourceVersion,
@@ -116,7 +119,8 @@ impl Seen<'_> {
             }
             FrameKind::Known(_) => {
                 let object = Object::from_item(&frame.object, &Projection::default());
-                object.map(|object| (true, object.resource_version().to_owned()))
+                let is_ours = |object: &Object| self.scope.is_none_or(|scope| scope.has(object));
+                object.map(|object| (is_ours(&object), object.resource_version().to_owned()))
             }
             FrameKind::Malformed(unreadable) => Err(unreadable),
             FrameKind::Unknown(kind) => {

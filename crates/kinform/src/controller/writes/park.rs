@@ -2,22 +2,27 @@
 //!
 //! ```text
 //! key ──▶ Parked ──▶ park: questions asked, caches awaited (30 s at most) ──▶ queue
+//!                           └─ a cache that is idle: a short watch shows that it lacks nothing
 //! ```
+//!
+//! The version of a cache is that of its last event. A collection in which nothing happens lags behind
+//! the server's version until a bookmark comes, once a minute, without lacking anything.
 //!
 //! One task for all parked keys of a run, and one for objects of which it has heard nothing; they end
 //! with it.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use kinform_api::ObjectKey;
+use kinform_api::{ObjectKey, mutant};
 use kinform_core::causes::{Cause, Causes, Event};
 use kinform_core::queue::Priority;
 use kube_client::Client;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use super::Writes;
 use crate::sync::lock;
@@ -27,6 +32,12 @@ use crate::workqueue::WorkQueue;
 const PARKED: Duration = Duration::from_secs(30);
 /// The pause after a question that failed.
 const PAUSE: Duration = Duration::from_secs(1);
+/// The time that a watch has to bring a write whose version is known.
+const OWN_WATCH: Duration = Duration::from_secs(1);
+/// BOUND: keys for which short watches are open at one time.
+const SHORT_WATCHES: usize = 4;
+/// BOUND: the time of one key's short watches, before another key has its turn.
+const TURN: Duration = Duration::from_secs(5);
 
 /// The way of keys to the parking task.
 #[derive(Debug)]
@@ -64,6 +75,7 @@ pub(in crate::controller) async fn park(
     (writes, client): (Arc<Writes>, Option<Client>),
     queue: WorkQueue<ObjectKey>,
 ) {
+    let seats = Semaphore::new(SHORT_WATCHES);
     let mut waits = FuturesUnordered::new();
     loop {
         tokio::select! {
@@ -74,7 +86,7 @@ pub(in crate::controller) async fn park(
                 queue.add_back(key, Priority::Normal, causes, back);
             }
             key = keys.recv() => match key {
-                Some(key) => waits.push(wait(&writes, client.as_ref(), key)),
+                Some(key) => waits.push(wait(&writes, (client.as_ref(), &seats), key)),
                 None => return,
             },
         }
@@ -94,10 +106,18 @@ pub(in crate::controller) async fn look_again(writes: Arc<Writes>, queue: WorkQu
 }
 
 /// Waits for the writes of a key, within the limit.
-async fn wait(writes: &Writes, client: Option<&Client>, key: ObjectKey) -> ObjectKey {
+async fn wait(
+    writes: &Writes,
+    (client, seats): (Option<&Client>, &Semaphore),
+    key: ObjectKey,
+) -> ObjectKey {
     let seen = async {
-        ask(writes, client, &key).await;
-        writes.seen.seen(&key).await
+        let pause = ask(writes, client, &key).await;
+        tokio::select! {
+            biased;
+            seen = writes.seen.seen(&key) => seen,
+            never = catch_up(writes, seats, (&key, pause)) => match never {},
+        }
     };
     match tokio::time::timeout(PARKED, seen).await {
         Ok(Ok(())) => {}
@@ -111,18 +131,47 @@ async fn wait(writes: &Writes, client: Option<&Client>, key: ObjectKey) -> Objec
     key
 }
 
-/// Asks the server for its version, for each write without an answer.
-async fn ask(writes: &Writes, client: Option<&Client>, key: &ObjectKey) {
+/// Shows by short watches, again and again, that caches have what was written for a key: those that are
+/// idle get there in no other way.
+async fn catch_up(
+    writes: &Writes,
+    seats: &Semaphore,
+    (key, pause): (&ObjectKey, Duration),
+) -> Infallible {
+    tokio::time::sleep(pause).await;
+    loop {
+        // It is not closed. Meanwhile another key's watch may have shown this one's writes.
+        let seat = seats.acquire().await;
+        let shown = async {
+            for (core, version) in writes.seen.awaited_versions(key) {
+                if core.caught_up(&version).await.is_ok() && !mutant!("R10") {
+                    writes.seen.caught_up(&core, &version);
+                }
+            }
+        };
+        // What was not shown is tried again.
+        let _ = tokio::time::timeout(TURN, shown).await;
+        drop(seat);
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Asks the server for its version, for each write without an answer. Returns the time that watches have
+/// to bring what was written.
+async fn ask(writes: &Writes, client: Option<&Client>, key: &ObjectKey) -> Duration {
+    let mut pause = OWN_WATCH;
     let Some(client) = client else {
-        return;
+        return pause;
     };
     loop {
         let target = lock(&writes.unanswered)
             .get(key)
             .and_then(|questions| questions.last().cloned());
         let Some(target) = target else {
-            return;
+            return pause;
         };
+        // No event need ever come at the version that the server tells.
+        pause = Duration::ZERO;
         let uri = format!("{}?limit=1", target.collection());
         let answer = match http::Request::get(uri).body(Vec::new()) {
             Ok(request) => client.request::<serde_json::Value>(request).await,
