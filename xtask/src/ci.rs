@@ -44,9 +44,9 @@ mod tests {
             "cargo xtask new",
             "cargo xtask contract",
             "cargo xtask e2e --may-skip \"${KINFORM_CI_MAY_SKIP:-}\"",
-            "cargo xtask schedules",
             "cargo xtask simulate --seeds 500",
             "cargo xtask simulate --hours 1",
+            "cargo xtask schedules",
             "cargo xtask ports --quick",
             "cargo xtask mutants --fortieth",
         ];

@@ -25,7 +25,7 @@ use kinform_core::reflector::config::ReflectorConfig;
 
 use crate::env::Env;
 use crate::informer::{
-    Core, CoreParts, Ingest, Options, Recipe, Sharded, Storage, Tasks, Transform,
+    Core, CoreParts, Ingest, Options, Recipe, Rewinds, Sharded, Storage, Tasks, Transform,
 };
 use crate::memory::Memory;
 use crate::reporter::Reporter;
@@ -47,6 +47,8 @@ pub(crate) struct Registry {
     pub(crate) env: Env,
     pub(crate) options: Options,
     pub(crate) tasks: Tasks,
+    /// Of the factory's own server.
+    pub(crate) rewinds: Rewinds,
     /// Of the factory's own server.
     pub(crate) disk: Option<Arc<Disk>>,
     pub(crate) cores: Mutex<Cores>,
@@ -186,6 +188,11 @@ impl Registry {
             env: self.env.clone(),
             options,
             tasks: self.tasks.clone(),
+            // A program's own client or source may be of another server.
+            rewinds: match identity.via {
+                None => self.rewinds.clone(),
+                Some(_) => Rewinds::default(),
+            },
             membership: self.memory.as_ref().map(Memory::join),
         });
         if self.tasks.stop.is_cancelled() {

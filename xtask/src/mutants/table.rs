@@ -617,6 +617,12 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         packages: SHELL,
     },
     Mutant {
+        name: "K26",
+        seen: "the simulation: a storage that was restored while a cache was away",
+        mistake: "a cache that finds that the server went back tells no other cache",
+        packages: CORE,
+    },
+    Mutant {
         name: "L1",
         seen: "client-go: renew deadline",
         mistake: "a term is counted from the answer of its write, not from the send time",

@@ -15,6 +15,7 @@ use std::time::Duration;
 use kinform_api::{ResourceVersion, Status, WatchEventKind};
 
 use crate::object::Object;
+use crate::time::Instant;
 use crate::wire::unreadable::Unreadable;
 
 /// One observation of the shell.
@@ -57,6 +58,11 @@ pub enum Input {
     /// The owner found that what was handed on is not what the server has: everything is listed
     /// again, as it is now.
     Diverged,
+    /// Another cache of the same server found that the server went back in time.
+    WentBackElsewhere {
+        /// When it found that.
+        at: Instant,
+    },
     /// The cache has outgrown its limits.
     OverLimit,
     /// The owner wants objects that were not asked for: everything is listed again.

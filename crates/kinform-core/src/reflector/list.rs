@@ -531,17 +531,17 @@ impl Reflector {
             self.hand_on(Delta::ListBegin);
         }
         self.cycle.is_open = false;
-        let anchored = self.position.anchor(&version);
-        let has_gone_back = anchored.is_some();
-        if let Some(from) = anchored {
+        // It may have written so much since it was found out that its version is ahead again.
+        let mut has_gone_back = self.cycle.reason.is_some_and(RelistReason::went_back);
+        if let Some(from) = self.position.anchor(&version) {
+            has_gone_back = true;
             self.stats.epochs += 1;
             self.report(ReflectorEvent::EpochChanged {
                 from,
                 to: version.clone(),
             });
         }
-        // It may have written so much since it was found out that its version is ahead again.
-        if has_gone_back || self.cycle.reason == Some(RelistReason::ServerWentBack) {
+        if has_gone_back {
             self.hand_on(Delta::WentBack);
         }
         self.hand_on(Delta::ListEnd {

@@ -227,6 +227,7 @@ impl Reflector {
             Input::Extend { selector } => self.on_extended(selector, now),
             Input::Narrow { selector } => self.on_narrowed(selector),
             Input::Rest => self.on_rest(),
+            Input::WentBackElsewhere { at } => self.on_went_back_elsewhere(at, now),
             Input::OverLimit => self.on_relist_wanted(RelistReason::OverLimit, now),
             Input::Stop => self.on_stop(),
         }
@@ -404,6 +405,33 @@ impl Reflector {
             *next = Next::Cycle;
             self.cycle.reason = Some(reason);
         }
+    }
+
+    /// The version to go on from may be one of the history that is over, and the server may have reached
+    /// it again: it would then go on from there as if nothing had happened. Only a list tells.
+    fn on_went_back_elsewhere(&mut self, at: Instant, now: Instant) {
+        let is_newer = self.cycle.began_at.is_some_and(|began| began >= at);
+        if is_newer || !self.has_synced || self.is_rejoining() {
+            return;
+        }
+        let reason = RelistReason::WentBackElsewhere;
+        match &mut self.phase {
+            // A server that is restored ends its watches: this one is of the present.
+            Phase::Idle | Phase::Stopped | Phase::Reading(Ask::Watch) => return,
+            Phase::Opening(Ask::Watch | Ask::Probe) | Phase::Reading(Ask::Probe) => {
+                self.steps.push_back(Step::CloseRequest);
+                self.position.ask_consistent = true;
+                return self.relist_soon(reason, None, now);
+            }
+            Phase::Waiting {
+                next: next @ Next::Reopen,
+                ..
+            } => *next = Next::Cycle,
+            // It is listed already; what it brings is compared byte by byte.
+            Phase::Waiting { .. } | Phase::Opening(_) | Phase::Reading(_) => {}
+        }
+        self.position.ask_consistent = true;
+        self.cycle.reason = Some(reason);
     }
 
     fn on_stop(&mut self) {

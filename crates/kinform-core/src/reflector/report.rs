@@ -129,6 +129,8 @@ pub enum RelistReason {
     TooLarge,
     /// The server's version went back: it was restored, or it is another one.
     ServerWentBack,
+    /// Another cache of this server found that it went back.
+    WentBackElsewhere,
     /// The watch was refused for a reason that waiting does not heal.
     WatchRefused,
     /// The watch could not be opened several times in a row, though the server answers.
@@ -283,12 +285,18 @@ impl ProblemKind {
 }
 
 impl RelistReason {
+    /// Returns whether the server's history is another one than before.
+    pub const fn went_back(self) -> bool {
+        matches!(self, Self::ServerWentBack | Self::WentBackElsewhere)
+    }
+
     /// The word for logs and labels.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Expired => "expired",
             Self::TooLarge => "too large version",
             Self::ServerWentBack => "server went back",
+            Self::WentBackElsewhere => "server went back elsewhere",
             Self::WatchRefused => "watch refused",
             Self::WatchUnavailable => "watch unavailable",
             Self::WatchError => "watch error",

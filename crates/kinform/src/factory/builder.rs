@@ -18,7 +18,7 @@ use kube_client::Client;
 
 use super::{InformerFactory, Inner};
 use crate::env::Env;
-use crate::informer::{Options, Tasks};
+use crate::informer::{Options, Rewinds, Tasks};
 use crate::memory::Memory;
 use crate::reflector_options::ReflectorOptions;
 use crate::registry::{Registry, Sources};
@@ -177,6 +177,7 @@ impl FactoryBuilder {
                 env: self.env,
                 options: self.options,
                 tasks: Tasks::default(),
+                rewinds: Rewinds::default(),
                 disk: self.disk.map(Disk::new),
                 cores: Mutex::default(),
                 memory: self.memory.map(Memory::new),

@@ -17,6 +17,7 @@
 //! | `handle` | [`Informer`], the users' handle |
 //! | `ranges` | the ranges of hashes that it reads, while they come and go |
 //! | `reflector` | [`Reflector`]: the same loop for a store of the user's own |
+//! | `rewinds` | the news that a server went back, told to the other caches of that server |
 //! | `stream_support` | a memory of the resources whose streaming lists stall |
 //! | `group` | the watches of one informer, while namespaces are added and removed |
 //! | `cursor` | a position in the stream of one core, and the signal that wakes its owner |
@@ -47,6 +48,7 @@ mod question;
 mod ranges;
 mod reflector;
 mod registration;
+mod rewinds;
 mod squeeze;
 mod status;
 mod storage;
@@ -98,6 +100,7 @@ pub(crate) use self::ranges::Sharded;
 pub use self::reflector::{Reflector, ReflectorStore, StoreError};
 pub(crate) use self::registration::ListenerState;
 pub use self::registration::{HandlerStats, Registration};
+pub(crate) use self::rewinds::Rewinds;
 pub use self::storage::Storage;
 use self::stream_support::StreamSupport;
 pub(crate) use self::subscription::{Piece, Subscription};
@@ -166,6 +169,7 @@ pub(crate) struct Core {
     env: Env,
     options: Options,
     tasks: Tasks,
+    rewinds: Rewinds,
     reader: Reader,
     idle: Mutex<Option<Idle>>,
     definitions: Mutex<Vec<Definition>>,
@@ -226,6 +230,8 @@ pub(crate) struct CoreParts {
     pub(crate) env: Env,
     pub(crate) options: Options,
     pub(crate) tasks: Tasks,
+    /// The line to the other caches of its server.
+    pub(crate) rewinds: Rewinds,
     pub(crate) membership: Option<Membership>,
 }
 
@@ -242,6 +248,7 @@ impl Core {
             env,
             options,
             tasks,
+            rewinds,
             membership,
         } = parts;
         let writer = Writer::new([], Seed(env.seed()), options.ring)
@@ -274,6 +281,7 @@ impl Core {
             options,
             cancel: tasks.abort.child_token(),
             tasks,
+            rewinds,
             reader: writer.reader(),
             idle: Mutex::new(Some(Idle {
                 writer,

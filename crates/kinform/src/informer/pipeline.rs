@@ -36,6 +36,7 @@ use super::audit::{Audited, Auditor};
 use super::connection::{Connection, Observed, failure};
 use super::ingest::Intake;
 use super::ranges::{Change, Followed};
+use super::rewinds::Heard;
 use super::squeeze::Squeeze;
 use super::status::Status;
 use super::{Command, Core};
@@ -69,6 +70,8 @@ pub(super) struct Pipeline {
     squeeze: Option<Squeeze>,
     /// The ranges that it reads, if it does not read everything.
     followed: Option<Followed>,
+    /// The news from other caches of the server.
+    rewinds: Heard,
     /// True if a waiter was woken since other tasks had their turn.
     has_woken: bool,
     /// The number of batches since other tasks had their turn.
@@ -92,6 +95,7 @@ impl Pipeline {
         let reflector = Reflector::new(config, core.env.seed());
         let keeper = Keeper::new(core.shelf.clone(), core.client());
         let squeeze = Squeeze::of(&core);
+        let rewinds = core.rewinds.listen();
         let limits = core.options.fifo_limits;
         let fifo = DeltaFifo::new(core.options.fifo, limits.deltas).with_max_bytes(limits.bytes);
         Self {
@@ -111,6 +115,7 @@ impl Pipeline {
             keeper,
             squeeze,
             followed,
+            rewinds,
             has_woken: false,
             unyielded: 0,
         }
@@ -140,6 +145,7 @@ impl Pipeline {
                 () = core.cancel.cancelled() => break,
                 Some(command) = self.commands.recv() => self.obey(command),
                 () = other_ranges(&mut self.followed) => self.follow(),
+                at = self.rewinds.next() => self.tell(Input::WentBackElsewhere { at }),
                 Some(built) = self.builds.join_next(), if !self.builds.is_empty() => {
                     if let Ok(built) = built {
                         self.install(built);
@@ -453,6 +459,8 @@ impl Pipeline {
                 .telemetry
                 .requests(|clock| clock.listed(*relist, now));
         }
+        let now = self.core.env.now();
+        self.rewinds.pass_on(event, (&self.core.rewinds, now));
         self.status.on_event(event);
         if let ReflectorEvent::FellBack { until, .. } = event
             && let Some(until) = until

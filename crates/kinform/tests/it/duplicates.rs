@@ -207,8 +207,10 @@ async fn time_to_the_next_run(fails: Fails) -> (Duration, usize) {
     factory.start().unwrap();
     secrets.synced().await.unwrap();
     // The server's version goes on, that of the secrets does not.
-    let mut account = ServiceAccount::default();
-    account.metadata = parent("other").metadata;
+    let account = ServiceAccount {
+        metadata: parent("other").metadata,
+        ..ServiceAccount::default()
+    };
     api.create(&account).await.unwrap();
     let lists = || api.server().journal().count("list", "secrets");
     let before = lists();

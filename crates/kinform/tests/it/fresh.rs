@@ -12,6 +12,7 @@ use kinform::{
     Action, Controller, ControllerMetrics, Ctx, Error, Informer, InformerFactory, ObjectKey,
     WorkQueue,
 };
+use kinform_apiserver::{Fault, FaultRule};
 use kinform_testkit::TestServer;
 use kinform_testkit::server::Loss;
 use kube_client::api::{Api, DeleteParams, ListParams};
@@ -264,6 +265,48 @@ async fn a_server_that_was_restored_to_an_older_version_is_believed_and_not_wait
     assert_eq!(fresh.saw, server.len());
     assert!(begun.elapsed() < 30 * SECOND, "{:?}", begun.elapsed());
     running.stop().await;
+}
+
+// fault: F16
+#[tokio::test(start_paused = true)]
+async fn k26_a_cache_that_was_away_while_its_server_went_back_and_wrote_on_hears_it_from_another() {
+    let api = TestServer::start().in_process().await.unwrap();
+    for number in 0..30 {
+        api.create(&secret(&format!("lost-{number}")))
+            .await
+            .unwrap();
+    }
+    let factory = InformerFactory::new(api.client());
+    let (maps, secrets) = (
+        factory.informer::<ConfigMap>(),
+        factory.informer::<Secret>(),
+    );
+    factory.start().unwrap();
+    maps.synced().await.unwrap();
+    secrets.synced().await.unwrap();
+    assert_eq!(secrets.list().len(), 30);
+    let api = api.restart(Loss::Everything).await.unwrap();
+    // The config maps come back first.
+    for verb in ["list", "watch"] {
+        let away = kinform::Status::failure(503, "ServiceUnavailable", "starting");
+        let rule = FaultRule::new(Fault::Reply(away)).on_resource("secrets");
+        api.server()
+            .faults()
+            .inject(rule.on_verb(verb).times(1_000));
+    }
+    api.create(&secret("new")).await.unwrap();
+    tokio::time::sleep(20 * SECOND).await;
+    // The new history gets beyond the version at which the watch of secrets stopped.
+    for number in 0..100 {
+        api.create(&map(&format!("m{number}"))).await.unwrap();
+    }
+    api.server().faults().clear();
+    tokio::time::sleep(120 * SECOND).await;
+    let cached = secrets.list();
+    let names: Vec<_> = cached.iter().map(|secret| secret.name()).collect();
+    assert_eq!(names, ["new"]);
+    assert_eq!(maps.list().len(), api.server().objects("configmaps").len());
+    factory.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]

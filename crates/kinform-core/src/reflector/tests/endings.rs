@@ -44,6 +44,41 @@ fn a_watch_that_is_cut_asks_the_server_where_it_is() {
 }
 
 #[test]
+fn a_server_of_which_another_cache_says_that_it_went_back_is_listed_though_its_version_is_ahead() {
+    let listed = "ok
+             add a@2        -> begin, item a@2
+             end-mark 40    -> went back, end 40
+             ?              -> synced
+             elsewhere 9999 ->
+             mod a@41       -> updated a@41";
+    watching().run(&format!(
+        "cut            -> probe
+         elsewhere 9999 -> close, relist server went back elsewhere, stream rv=
+         {listed}"
+    ));
+    // It waits before it asks again.
+    watching().run(&format!(
+        "cut            -> probe
+         http 503       -> retry server unavailable
+         elsewhere 9999 ->
+         +60            -> relist server went back elsewhere, stream rv=
+         {listed}"
+    ));
+    // Its own watch was not interrupted.
+    watching().run(
+        "elsewhere 9999  ->
+         mod a@11        -> updated a@11",
+    );
+    // It was listed later.
+    watching().run(
+        "cut             -> probe
+         elsewhere 0     ->
+         ok
+         page 30         -> watch rv=10",
+    );
+}
+
+#[test]
 fn a_server_that_went_back_is_listed_from_its_own_present() {
     for failure in ["ok\n page 4", "ok\n page 1"] {
         watching().run(&format!(

@@ -204,6 +204,9 @@ fn parse(input: &str) -> Input {
         "garbled" => Input::Ended(Ending::Garbled { message: message() }),
         "relist" => Input::Relist,
         "diverged" => Input::Diverged,
+        "elsewhere" => Input::WentBackElsewhere {
+            at: Instant::from_millis(rest.parse::<u64>().unwrap() * 1000),
+        },
         "over-limit" => Input::OverLimit,
         "stop" => Input::Stop,
         "timer" => Input::Timer,
