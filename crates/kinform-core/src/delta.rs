@@ -40,6 +40,9 @@ pub enum Delta {
     /// The list that runs is of a server that went back in time: a version that is stored already may
     /// name another state now.
     WentBack,
+    /// The list that runs may be of another history than what is stored: a version that is stored already
+    /// may name another state now.
+    Doubted,
     /// The list is whole: what it did not name is gone, and the watch goes on from here.
     ListEnd {
         /// The version of the list.
@@ -145,6 +148,7 @@ impl Delta {
             | Self::Replaced(object) => Some(object),
             Self::ListBegin
             | Self::WentBack
+            | Self::Doubted
             | Self::ListEnd { .. }
             | Self::ListAbort
             | Self::CaughtUp

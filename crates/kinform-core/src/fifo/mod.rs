@@ -311,7 +311,8 @@ impl DeltaFifo {
             }
             // Nothing waits across it: what comes after it is of another scope.
             Delta::Scope(_) => self.open.clear(),
-            Delta::Forget | Delta::Bookmark { .. } | Delta::Sync { .. } | Delta::WentBack => {}
+            Delta::Forget | Delta::Bookmark { .. } | Delta::Sync { .. } => {}
+            Delta::WentBack | Delta::Doubted => {}
             Delta::Added(_) | Delta::Updated(_) | Delta::Deleted(_) => self.is_populated = true,
             Delta::Replaced(_) | Delta::Quarantined(_) => {}
         }
@@ -418,6 +419,7 @@ impl Reached {
             }
             Delta::ListBegin
             | Delta::WentBack
+            | Delta::Doubted
             | Delta::ListAbort
             | Delta::CaughtUp
             | Delta::Forget
@@ -456,6 +458,7 @@ fn key_of(delta: &Delta) -> Option<KeyRef<'_>> {
         Delta::Quarantined(quarantine) => quarantine.key.as_ref().map(|key| key.key_ref()),
         Delta::ListBegin
         | Delta::WentBack
+        | Delta::Doubted
         | Delta::ListEnd { .. }
         | Delta::ListAbort
         | Delta::CaughtUp

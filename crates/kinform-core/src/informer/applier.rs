@@ -274,6 +274,11 @@ impl Applier {
                     list.went_back = true;
                 }
             }
+            Delta::Doubted => {
+                if let Some(list) = &mut self.list {
+                    list.is_doubted = true;
+                }
+            }
             Delta::ListEnd { version } => self.end(version, batch),
             Delta::ListAbort => self.abort(batch),
             Delta::Sync { due } => batch.due.extend_from_slice(&due),

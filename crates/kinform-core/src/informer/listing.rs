@@ -42,8 +42,9 @@ pub(super) struct Listing {
     pub(super) went_back: bool,
     /// Bytes of the objects that it stored: as they are kept, and as they came.
     put: (usize, usize),
-    /// The stored objects came from a snapshot, and no list has confirmed them.
-    is_restored: bool,
+    /// The stored objects may be of another history: they came from a snapshot, and no list has confirmed
+    /// them, or the server is said to have gone back.
+    pub(super) is_doubted: bool,
 }
 
 /// The way in which a list told of an object.
@@ -60,7 +61,7 @@ impl Listing {
     pub(super) fn new(mut edit: Edit, pending: Pending) -> Self {
         edit.quarantined_mut().clear();
         Self {
-            is_restored: edit.is_unconfirmed(),
+            is_doubted: edit.is_unconfirmed(),
             edit,
             seen: Seen::default(),
             pending,
@@ -177,15 +178,15 @@ impl Listing {
         !is_newer
     }
 
-    /// Stores objects listed under a stored version as new states, if the server went back, or what is
-    /// stored came from a snapshot.
+    /// Stores objects listed under a stored version as new states, if the server went back, or if what is
+    /// stored may be of another history.
     pub(super) fn believe_reused(&mut self, packing: &mut Packing) {
         for object in std::mem::take(&mut self.reused) {
             let stored = self.edit.get(object.key_ref());
             let Some(stored) = stored.filter(|stored| same_version(stored, &object)) else {
                 continue;
             };
-            if self.went_back || self.is_restored {
+            if self.went_back || self.is_doubted {
                 self.listed.unchanged -= 1;
                 let form = packing.form(&object);
                 let new = self.pending.handle(&object);

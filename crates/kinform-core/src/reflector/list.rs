@@ -531,18 +531,19 @@ impl Reflector {
             self.hand_on(Delta::ListBegin);
         }
         self.cycle.is_open = false;
+        let relist = self.cycle.reason.take();
         // It may have written so much since it was found out that its version is ahead again.
-        let mut has_gone_back = self.cycle.reason.is_some_and(RelistReason::went_back);
+        let mut has_gone_back = relist == Some(RelistReason::ServerWentBack);
         if let Some(from) = self.position.anchor(&version) {
             has_gone_back = true;
             self.stats.epochs += 1;
-            self.report(ReflectorEvent::EpochChanged {
-                from,
-                to: version.clone(),
-            });
+            let to = version.clone();
+            self.report(ReflectorEvent::EpochChanged { from, to });
         }
         if has_gone_back {
             self.hand_on(Delta::WentBack);
+        } else if relist == Some(RelistReason::WentBackElsewhere) {
+            self.hand_on(Delta::Doubted);
         }
         self.hand_on(Delta::ListEnd {
             version: version.as_str().to_owned(),
@@ -551,7 +552,6 @@ impl Reflector {
         self.stats.relists += u64::from(self.has_synced);
         self.has_synced = true;
         self.habits.forget_version();
-        let relist = self.cycle.reason.take();
         self.report(ReflectorEvent::Listed { version, relist });
         self.enter(State::Synced {
             version: self.position.version_or_unset(),

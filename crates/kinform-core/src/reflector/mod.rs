@@ -101,6 +101,9 @@ pub enum Request {
     },
 }
 
+/// The age of a watch that may have been resumed after an outage: backoff lets a minute pass at most.
+const RESUMED: Duration = Duration::from_secs(120);
+
 /// The reflector's current activity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -411,14 +414,17 @@ impl Reflector {
     /// it again: it would then go on from there as if nothing had happened. Only a list tells.
     fn on_went_back_elsewhere(&mut self, at: Instant, now: Instant) {
         let is_newer = self.cycle.began_at.is_some_and(|began| began >= at);
-        if is_newer || !self.has_synced || self.is_rejoining() {
+        let is_first = !self.has_synced && self.rejoin.is_none();
+        if is_newer || is_first || self.is_rejoining() {
             return;
         }
+        let is_recent = at.since(self.clock.opened_at) < RESUMED;
         let reason = RelistReason::WentBackElsewhere;
         match &mut self.phase {
-            // A server that is restored ends its watches: this one is of the present.
-            Phase::Idle | Phase::Stopped | Phase::Reading(Ask::Watch) => return,
-            Phase::Opening(Ask::Watch | Ask::Probe) | Phase::Reading(Ask::Probe) => {
+            // A server that is restored ends its watches. One that is older than the outage goes on.
+            Phase::Reading(Ask::Watch) if !is_recent => return,
+            Phase::Idle | Phase::Stopped => return,
+            Phase::Opening(Ask::Watch | Ask::Probe) | Phase::Reading(Ask::Watch | Ask::Probe) => {
                 self.steps.push_back(Step::CloseRequest);
                 self.position.ask_consistent = true;
                 return self.relist_soon(reason, None, now);

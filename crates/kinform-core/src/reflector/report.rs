@@ -285,11 +285,6 @@ impl ProblemKind {
 }
 
 impl RelistReason {
-    /// Returns whether the server's history is another one than before.
-    pub const fn went_back(self) -> bool {
-        matches!(self, Self::ServerWentBack | Self::WentBackElsewhere)
-    }
-
     /// The word for logs and labels.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -145,7 +145,7 @@ impl NaiveStore {
                     }
                 }
             }
-            Delta::Sync { .. } | Delta::WentBack | Delta::Scope(_) => {}
+            Delta::Sync { .. } | Delta::WentBack | Delta::Doubted | Delta::Scope(_) => {}
         }
     }
 }

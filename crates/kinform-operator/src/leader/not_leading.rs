@@ -8,16 +8,12 @@
 
 use std::error::Error as StdError;
 
-use kinform::source::NotSent;
-
-/// A request that was refused, or dropped, since this process does not lead. The source of a refusal is
-/// [`NotSent`].
+/// A request that was refused, or dropped, since this process does not lead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this process does not hold lease {lease}{}", self.outcome())]
 pub struct NotLeading {
     lease: String,
-    #[source]
-    not_sent: Option<NotSent>,
+    is_sent: bool,
 }
 
 impl NotLeading {
@@ -25,14 +21,14 @@ impl NotLeading {
     pub(crate) fn refused(lease: &str) -> Self {
         Self {
             lease: lease.to_owned(),
-            not_sent: Some(NotSent::new()),
+            is_sent: false,
         }
     }
 
     /// The request was dropped.
     pub(super) fn dropped(lease: &str) -> Self {
         Self {
-            not_sent: None,
+            is_sent: true,
             ..Self::refused(lease)
         }
     }
@@ -44,11 +40,11 @@ impl NotLeading {
 
     /// Returns whether the request may have taken effect: the term ended while it was under way.
     pub fn may_have_taken_effect(&self) -> bool {
-        self.not_sent.is_none()
+        self.is_sent
     }
 
     fn outcome(&self) -> &'static str {
-        if self.may_have_taken_effect() {
+        if self.is_sent {
             " any more: its term ended while the request was under way"
         } else {
             ": the request was not sent"

@@ -20,7 +20,7 @@ use futures::StreamExt;
 use kinform_api::{ListOptions, ResourceVersion, WatchEventKind, WatchOptions};
 use kinform_core::object::Object;
 use kinform_core::object::projection::Projection;
-use kinform_core::scope::Scope;
+use kinform_core::scope::{Scope, ScopeField};
 use kinform_core::wire::encoding::{ListReader, WatchReader};
 use kinform_core::wire::watch::{Frame, FrameKind};
 
@@ -119,8 +119,7 @@ impl Seen<'_> {
             }
             FrameKind::Known(_) => {
                 let object = Object::from_item(&frame.object, &Projection::default());
-                let is_ours = |object: &Object| self.scope.is_none_or(|scope| scope.has(object));
-                object.map(|object| (is_ours(&object), object.resource_version().to_owned()))
+                object.map(|object| (self.is_ours(&object), object.resource_version().to_owned()))
             }
             FrameKind::Malformed(unreadable) => Err(unreadable),
             FrameKind::Unknown(kind) => {
@@ -132,6 +131,12 @@ impl Seen<'_> {
             Ok((is_event, version)) => self.reach(is_event, version.as_str().into()),
             Err(unreadable) => self.refused = Some(unreadable.reason),
         }
+    }
+
+    /// Returns whether the change is one of the cache. An object may leave a scope of owners by a change.
+    fn is_ours(&self, object: &Object) -> bool {
+        let scope = self.scope;
+        scope.is_none_or(|scope| scope.field() == ScopeField::OwnerUid || scope.has(object))
     }
 
     fn reach(&mut self, is_event: bool, version: ResourceVersion) {

@@ -449,6 +449,7 @@ impl<K, S: ReflectorStore<K>> Running<K, S> {
                 return self.reporter.report(ReportEvent::Quarantined(quarantine));
             }
             Delta::WentBack
+            | Delta::Doubted
             | Delta::CaughtUp
             | Delta::Forget
             | Delta::Scope(_)

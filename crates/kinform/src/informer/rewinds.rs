@@ -7,7 +7,10 @@
 //! A cache that was cut off while a server was restored asks to go on from its version. Once the new
 //! history has reached that version the server does, and nothing tells that it is another history. The
 //! caches that came back earlier know.
-//! Never: crosses to another server, which a program's own client or source may read from.
+//! A cache of a program's own client or source neither tells nor hears: that may be another server. A
+//! server behind the API server, with versions of its own, may go back alone; then caches list again that
+//! were resumed in the two minutes before. Not covered: a cache that notices the end of its old watch
+//! after the news.
 //!
 //! Upstream counterpart: none.
 
@@ -68,11 +71,16 @@ impl Heard {
     fn is_news(&mut self, event: &ReflectorEvent) -> bool {
         match event {
             ReflectorEvent::Relisting { reason } => {
-                self.relisting = Some(*reason);
-                *reason == RelistReason::ServerWentBack
+                let before = self.relisting.replace(*reason);
+                // A list that fails is asked for again for the same reason.
+                *reason == RelistReason::ServerWentBack && before != Some(*reason)
             }
             ReflectorEvent::EpochChanged { .. } => {
-                !self.relisting.is_some_and(RelistReason::went_back)
+                let known = [
+                    RelistReason::ServerWentBack,
+                    RelistReason::WentBackElsewhere,
+                ];
+                !self.relisting.is_some_and(|reason| known.contains(&reason))
             }
             ReflectorEvent::Listed { .. } => {
                 self.relisting = None;

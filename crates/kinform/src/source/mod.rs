@@ -22,7 +22,6 @@ mod gunzip;
 mod http;
 mod kubeconfig;
 mod multiplex;
-mod not_sent;
 mod pool;
 mod protocol;
 mod proxy;
@@ -45,8 +44,6 @@ pub use self::client::{
 pub use self::client_options::ClientOptions;
 pub use self::http::{Compression, HttpSource, Representation, Wire, fetch};
 pub use self::kubeconfig::{ConfigOverrides, config_from, load_config};
-pub use self::not_sent::NotSent;
-pub(crate) use self::not_sent::was_not_sent;
 pub use crate::error::{SourceError, SourceErrorKind};
 
 /// Opens lists and watches of one resource.

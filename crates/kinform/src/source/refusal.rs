@@ -46,7 +46,12 @@ pub(super) fn from_client(error: kube_client::Error) -> SourceError {
     if let Some((kind, message)) = found {
         return SourceError::new(kind, message).with_cause(error);
     }
-    let connect = chain(&error).any(is_of_connecting);
+    let connect = chain(&error).any(|cause| {
+        let pool = cause.downcast_ref::<hyper_util::client::legacy::Error>();
+        let io = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+        pool.is_some_and(hyper_util::client::legacy::Error::is_connect)
+            || io == Some(io::ErrorKind::ConnectionRefused)
+    });
     let deepest = chain(&error).last().map(one_line_of).unwrap_or_default();
     let (kind, message) = match &error {
         _ if connect => (
@@ -67,14 +72,6 @@ pub(super) fn from_client(error: kube_client::Error) -> SourceError {
         ),
     };
     SourceError::new(kind, message).with_cause(error)
-}
-
-/// Returns whether a cause says that there was no connection.
-pub(super) fn is_of_connecting(cause: &(dyn StdError + 'static)) -> bool {
-    let pool = cause.downcast_ref::<hyper_util::client::legacy::Error>();
-    let io = cause.downcast_ref::<io::Error>().map(io::Error::kind);
-    pool.is_some_and(hyper_util::client::legacy::Error::is_connect)
-        || io == Some(io::ErrorKind::ConnectionRefused)
 }
 
 /// A refusal as kube reads it.
@@ -169,7 +166,7 @@ fn one_line_of(error: &(dyn StdError + 'static)) -> String {
 }
 
 /// The error and its causes, outermost first; an `io::Error`'s inner error is followed, too.
-pub(super) fn chain<'a>(
+fn chain<'a>(
     error: &'a (dyn StdError + 'static),
 ) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     // BOUND: the depth of causes; a cause that points back at itself would never end.

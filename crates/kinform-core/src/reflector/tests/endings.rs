@@ -47,7 +47,7 @@ fn a_watch_that_is_cut_asks_the_server_where_it_is() {
 fn a_server_of_which_another_cache_says_that_it_went_back_is_listed_though_its_version_is_ahead() {
     let listed = "ok
              add a@2        -> begin, item a@2
-             end-mark 40    -> went back, end 40
+             end-mark 40    -> doubted, end 40
              ?              -> synced
              elsewhere 9999 ->
              mod a@41       -> updated a@41";
@@ -64,10 +64,17 @@ fn a_server_of_which_another_cache_says_that_it_went_back_is_listed_though_its_v
          +60            -> relist server went back elsewhere, stream rv=
          {listed}"
     ));
-    // Its own watch was not interrupted.
+    // Its own watch was not interrupted, or was resumed just before.
     watching().run(
-        "elsewhere 9999  ->
-         mod a@11        -> updated a@11",
+        "elsewhere 400  ->
+         mod a@13       -> updated a@13",
+    );
+    watching().run(
+        "cut            -> probe
+         ok
+         page 30        -> watch rv=10
+         ok             -> reopened 10
+         elsewhere 90   -> close, relist server went back elsewhere, stream rv=",
     );
     // It was listed later.
     watching().run(

@@ -205,7 +205,7 @@ fn parse(input: &str) -> Input {
         "relist" => Input::Relist,
         "diverged" => Input::Diverged,
         "elsewhere" => Input::WentBackElsewhere {
-            at: Instant::from_millis(rest.parse::<u64>().unwrap() * 1000),
+            at: Instant::from_millis(1_000_000 + rest.parse::<u64>().unwrap() * 1000),
         },
         "over-limit" => Input::OverLimit,
         "stop" => Input::Stop,
@@ -330,6 +330,7 @@ fn delta_words(delta: &Delta, text: &mut String) {
         Delta::Replaced(o) => write!(text, "item {}", name(o)),
         Delta::ListEnd { version } => write!(text, "end {version}"),
         Delta::WentBack => write!(text, "went back"),
+        Delta::Doubted => write!(text, "doubted"),
         Delta::CaughtUp => write!(text, "caught up"),
         Delta::Forget => write!(text, "forget"),
         Delta::ListAbort => write!(text, "abort"),

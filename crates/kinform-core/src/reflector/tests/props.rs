@@ -323,7 +323,9 @@ impl Chaos {
                 }
                 return is_whole;
             }
-            Delta::Replaced(_) | Delta::WentBack => assert!(self.is_listing, "seed {seed}"),
+            Delta::Replaced(_) | Delta::WentBack | Delta::Doubted => {
+                assert!(self.is_listing, "seed {seed}")
+            }
             Delta::CaughtUp | Delta::Forget => panic!("seed {seed}: nothing was resumed"),
             Delta::Added(_) | Delta::Bookmark { .. } => {
                 assert!(!self.is_listing && self.whole_lists > 0, "seed {seed}");

@@ -6,8 +6,7 @@
 //! ```
 //!
 //! A delete that needs a fresher view is not sent.
-//! A request that is dropped, or has no reply, counts as unknown. A reply that refuses wrote nothing,
-//! nor did a request that was not sent.
+//! A request that is dropped, or has no reply, counts as unknown. A reply that refuses wrote nothing.
 //!
 //! Upstream counterpart: `controller-runtime:pkg/client/consistency.go`.
 
@@ -28,7 +27,6 @@ use super::{Effect, Writes};
 use crate::controller::echo::Certainty;
 use crate::controller::signs::Effects;
 use crate::controller::view::View;
-use crate::source::was_not_sent;
 
 /// BOUND: bytes of a reply that is read: an object has a few MiB, a deleted collection lists its own.
 const MAX_REPLY: usize = 64 << 20;
@@ -79,11 +77,8 @@ async fn pass(
         is_created: false,
     };
     let request = Request::from_parts(head, Body::from(body));
-    let reply = client.send(request).await;
-    if reply.as_ref().is_err_and(was_not_sent) {
-        noting.about = None;
-    }
-    let (head, body) = reply?.into_parts();
+    let reply = client.send(request).await?;
+    let (head, body) = reply.into_parts();
     // A 4xx means that nothing was stored; a 408 may come after the write.
     let is_refused = head.status.is_client_error() && head.status != StatusCode::REQUEST_TIMEOUT;
     let body = http_body_util::Limited::new(body, MAX_REPLY);
