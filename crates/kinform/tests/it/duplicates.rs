@@ -234,8 +234,7 @@ async fn time_to_the_next_run() -> (Duration, usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r10_a_write_without_an_answer_to_an_idle_type_is_waited_for_two_seconds_and_not_for_a_bookmark()
- {
+async fn r10_no_key_waits_for_the_bookmark_of_an_idle_type() {
     let (took, lists) = time_to_the_next_run().await;
     assert!(took < Duration::from_secs(3), "{took:?}");
     assert_eq!(lists, 1, "one question");
