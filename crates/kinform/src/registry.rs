@@ -170,6 +170,7 @@ impl Registry {
             let selected = Selected::new(&info, form, projection, variant);
             disk.shelf(&info, selected)
         });
+        let is_of_factory = identity.via.is_none() && made.client().is_some();
         let core = Core::new(CoreParts {
             source: made,
             audit_source: is_audited.then(|| source(Representation::Metadata)),
@@ -189,9 +190,9 @@ impl Registry {
             options,
             tasks: self.tasks.clone(),
             // A program's own client or source may be of another server.
-            rewinds: match identity.via {
-                None => self.rewinds.clone(),
-                Some(_) => Rewinds::default(),
+            rewinds: match is_of_factory {
+                true => self.rewinds.clone(),
+                false => Rewinds::default(),
             },
             membership: self.memory.as_ref().map(Memory::join),
         });

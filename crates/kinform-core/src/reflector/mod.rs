@@ -101,8 +101,11 @@ pub enum Request {
     },
 }
 
-/// The age of a watch that may have been resumed after an outage: backoff lets a minute pass at most.
+/// The age of a watch that may have been resumed after an outage, while another cache was still away:
+/// backoff lets a minute pass. A server that asks for longer pauses may make the news come too late.
 const RESUMED: Duration = Duration::from_secs(120);
+/// BOUND: one watch is given up for such news in this time, whatever a server with versions of its own does.
+const HEEDED: Duration = Duration::from_secs(600);
 
 /// The reflector's current activity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,6 +156,8 @@ pub struct Reflector {
     cycle: ListCycle,
     habits: StreamHabits,
     rejoin: Option<Rejoin>,
+    /// When a watch was last given up for what another cache said.
+    heeded: Option<Instant>,
     unconfirmed: Unconfirmed,
     internal_errors: InternalErrors,
     has_synced: bool,
@@ -181,6 +186,7 @@ impl Reflector {
             cycle,
             habits: StreamHabits::default(),
             rejoin: None,
+            heeded: None,
             unconfirmed: Unconfirmed::default(),
             internal_errors: InternalErrors::default(),
             has_synced: false,
@@ -418,13 +424,15 @@ impl Reflector {
         if is_newer || is_first || self.is_rejoining() {
             return;
         }
-        let is_recent = at.since(self.clock.opened_at) < RESUMED;
+        let is_due = self.heeded.is_none_or(|last| now.since(last) >= HEEDED);
+        let is_recent = is_due && at.since(self.clock.opened_at) < RESUMED;
         let reason = RelistReason::WentBackElsewhere;
         match &mut self.phase {
             // A server that is restored ends its watches. One that is older than the outage goes on.
             Phase::Reading(Ask::Watch) if !is_recent => return,
             Phase::Idle | Phase::Stopped => return,
             Phase::Opening(Ask::Watch | Ask::Probe) | Phase::Reading(Ask::Watch | Ask::Probe) => {
+                self.heeded = Some(now);
                 self.steps.push_back(Step::CloseRequest);
                 self.position.ask_consistent = true;
                 return self.relist_soon(reason, None, now);
@@ -437,7 +445,9 @@ impl Reflector {
             Phase::Waiting { .. } | Phase::Opening(_) | Phase::Reading(_) => {}
         }
         self.position.ask_consistent = true;
-        self.cycle.reason = Some(reason);
+        if self.cycle.reason != Some(RelistReason::ServerWentBack) {
+            self.cycle.reason = Some(reason);
+        }
     }
 
     fn on_stop(&mut self) {

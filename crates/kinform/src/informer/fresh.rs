@@ -241,6 +241,10 @@ impl Core {
         loop {
             let begun = self.env.now();
             let root = self.root();
+            if !root.has_synced() {
+                // There is nothing to go on from.
+                return self.reached(version).await;
+            }
             let from = ResourceVersion::from(&**root.version());
             let cached = (&self.info, root.scope().map(|scope| &**scope));
             let last = question::last_change(&*self.source, cached, (&from, version)).await;

@@ -8,9 +8,9 @@
 //! history has reached that version the server does, and nothing tells that it is another history. The
 //! caches that came back earlier know.
 //! A cache of a program's own client or source neither tells nor hears: that may be another server. A
-//! server behind the API server, with versions of its own, may go back alone; then caches list again that
-//! were resumed in the two minutes before. Not covered: a cache that notices the end of its old watch
-//! after the news.
+//! server behind the API server, with versions of its own, may go back alone; then caches list again whose
+//! watch is younger than two minutes, once in ten. Not covered: a cache that notices the end of its old
+//! watch after the news.
 //!
 //! Upstream counterpart: none.
 
@@ -52,11 +52,13 @@ impl Heard {
     ///
     /// Cancel safety: nothing is lost.
     pub(super) async fn next(&mut self) -> Instant {
-        match self.news.changed().await {
-            Ok(()) => *self.news.borrow_and_update(),
+        if self.news.changed().await.is_err() {
             // Nobody is left to tell.
-            Err(_) => std::future::pending().await,
+            return std::future::pending().await;
         }
+        // What a list under way finds is known.
+        self.relisting = self.relisting.map(|_| RelistReason::WentBackElsewhere);
+        *self.news.borrow_and_update()
     }
 
     /// Tells the other caches that the server went back if this event of the own cache says so, and none
