@@ -104,7 +104,8 @@ pub enum Request {
 /// The age of a watch that may have been resumed after an outage, while another cache was still away:
 /// backoff lets a minute pass. A server that asks for longer pauses may make the news come too late.
 const RESUMED: Duration = Duration::from_secs(120);
-/// BOUND: one watch is given up for such news in this time, whatever a server with versions of its own does.
+/// BOUND: the time in which one watch at most is given up for such news. A server behind the API server,
+/// with versions of its own, may go back again and again.
 const HEEDED: Duration = Duration::from_secs(600);
 
 /// The reflector's current activity.

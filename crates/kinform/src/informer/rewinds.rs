@@ -8,9 +8,9 @@
 //! history has reached that version the server does, and nothing tells that it is another history. The
 //! caches that came back earlier know.
 //! A cache of a program's own client or source neither tells nor hears: that may be another server. A
-//! server behind the API server, with versions of its own, may go back alone; then caches list again whose
-//! watch is younger than two minutes, once in ten. Not covered: a cache that notices the end of its old
-//! watch after the news.
+//! server behind the API server, with versions of its own, may go back alone. Then a cache lists again, at
+//! most once in ten minutes, if its watch is younger than two. Not covered: a cache that notices the end
+//! of its old watch after the news.
 //!
 //! Upstream counterpart: none.
 

@@ -64,7 +64,7 @@ fn a_server_of_which_another_cache_says_that_it_went_back_is_listed_though_its_v
          +60            -> relist server went back elsewhere, stream rv=
          {listed}"
     ));
-    // Its own watch was not interrupted, or was resumed just before.
+    // Its own watch was not interrupted, or was resumed just before: then it lists, once in ten minutes.
     watching().run(
         "elsewhere 400  ->
          mod a@13       -> updated a@13",
@@ -74,7 +74,23 @@ fn a_server_of_which_another_cache_says_that_it_went_back_is_listed_though_its_v
          ok
          page 30        -> watch rv=10
          ok             -> reopened 10
-         elsewhere 90   -> close, relist server went back elsewhere, stream rv=",
+         elsewhere 90   -> close, relist server went back elsewhere, stream rv=
+         ok
+         add a@2        -> begin, item a@2
+         end-mark 40    -> doubted, end 40
+         ?              -> synced
+         elsewhere 95   ->
+         mod a@41       -> updated a@41",
+    );
+    // It knows itself, and that says more.
+    watching().run(
+        "cut            -> probe
+         ok
+         page 4         -> relist server went back, stream rv=
+         elsewhere 90   ->
+         ok
+         add a@2        -> begin, item a@2
+         end-mark 40    -> went back, end 40",
     );
     // It was listed later.
     watching().run(
