@@ -623,6 +623,12 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         packages: CORE,
     },
     Mutant {
+        name: "K27",
+        seen: "the simulation: a healing event that was lost",
+        mistake: "an audit leaves out what is in quarantine, whatever version the server has",
+        packages: CORE,
+    },
+    Mutant {
         name: "L1",
         seen: "client-go: renew deadline",
         mistake: "a term is counted from the answer of its write, not from the send time",
