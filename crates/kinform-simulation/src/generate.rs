@@ -240,7 +240,7 @@ fn hand(random: &mut SmallRng, settings: &Settings) -> Hand {
 
 fn network(random: &mut SmallRng, process: usize, settings: &Settings) -> Act {
     let has_audits = settings.replicas[process].audit > 0;
-    let what = match random.random_range(0..12) {
+    let what = match random.random_range(0..13) {
         0 => Net::Cut,
         1 => Net::CutAfter(random.random_range(0..6000)),
         2 => Net::Refuse,
@@ -250,7 +250,8 @@ fn network(random: &mut SmallRng, process: usize, settings: &Settings) -> Act {
         6 => Net::Trickle,
         7 => Net::Slow(random.random_range(50..5_000)),
         8 => Net::Duplicate,
-        9 | 10 => Net::Deaf(*choose(random, &[Watched::Maps, Watched::Secrets])),
+        9 => Net::Again,
+        10 | 11 => Net::Deaf(*choose(random, &[Watched::Maps, Watched::Secrets])),
         // Only an audit finds out that a server forgot to tell something.
         _ if has_audits => Net::Drop,
         _ => Net::Duplicate,

@@ -196,6 +196,7 @@ impl Wire {
             Net::Trickle => drop(self.0.trickles.send_replace(true)),
             Net::Slow(millis) => self.0.slow.store(millis, Ordering::Relaxed),
             Net::Duplicate => self.reading(|link| link.tamper(Tamper::Duplicate)),
+            Net::Again => self.reading(|link| link.tamper(Tamper::Again)),
             Net::Drop => {
                 self.0.is_lied_to.store(true, Ordering::Relaxed);
                 self.0.audited.tamper(Tamper::Drop);
@@ -219,7 +220,8 @@ impl Wire {
             Net::Slow(_) => self.0.slow.store(0, Ordering::Relaxed),
             Net::Deaf(_) => drop(self.0.deaf_to.send_replace(None)),
             // A network that has lost a connection does not find it again.
-            Net::HalfOpen | Net::Cut | Net::CutAfter(_) | Net::Duplicate | Net::Drop => {}
+            Net::HalfOpen | Net::Cut | Net::CutAfter(_) => {}
+            Net::Duplicate | Net::Again | Net::Drop => {}
         }
     }
 

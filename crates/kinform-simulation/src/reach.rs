@@ -35,7 +35,7 @@ pub const STATES: [State; 6] = [
 ];
 
 /// All kinds of faults, as scripts name them.
-pub const FAULTS: [&str; 46] = [
+pub const FAULTS: [&str; 47] = [
     "crash",
     "stop",
     "pause",
@@ -59,6 +59,7 @@ pub const FAULTS: [&str; 46] = [
     "trickle",
     "slow",
     "duplicate",
+    "again",
     "drop",
     "deaf",
     "restart",

@@ -162,6 +162,8 @@ pub enum Net {
     Slow(u64),
     /// The next piece of a watch comes twice.
     Duplicate,
+    /// The last pieces of a watch come again before its next one.
+    Again,
     /// The next piece of a watch is lost.
     Drop,
     /// The watches of one type bring nothing; those of the other go on.

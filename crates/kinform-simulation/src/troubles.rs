@@ -421,6 +421,7 @@ fn name(act: &Act) -> Option<&'static str> {
             Net::Trickle => "trickle",
             Net::Slow(_) => "slow",
             Net::Duplicate => "duplicate",
+            Net::Again => "again",
             Net::Drop => "drop",
             Net::Deaf(_) => "deaf",
         },

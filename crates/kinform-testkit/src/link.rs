@@ -51,7 +51,12 @@ pub enum Tamper {
     Drop,
     /// It comes twice.
     Duplicate,
+    /// The pieces before it come again, the last eight at most: a server that sends a window again.
+    Again,
 }
+
+/// BOUND: the pieces of a watch that can come again.
+const TOLD: usize = 8;
 
 /// The body of a reply.
 #[doc(hidden)]
@@ -145,7 +150,7 @@ impl Link {
             chunks,
             follower,
             waiting: Bytes::new(),
-            is_watch,
+            told: is_watch.then(VecDeque::new),
         };
         stream::unfold(Some(wire), Wire::step)
     }
@@ -188,7 +193,8 @@ struct Wire {
     chunks: BoxStream<'static, io::Result<Bytes>>,
     follower: Follower,
     waiting: Bytes,
-    is_watch: bool,
+    /// The last pieces of a watch.
+    told: Option<VecDeque<Bytes>>,
 }
 
 impl Wire {
@@ -223,17 +229,26 @@ impl Wire {
         Some(Ok(piece))
     }
 
-    /// A chunk as it goes on: none, once or twice.
-    fn tampered(&self, chunk: Bytes) -> Bytes {
-        let tamper = match self.is_watch {
-            true => self.link.tampering().pop_front(),
-            false => None,
+    /// A chunk as it goes on: none, once or twice, or after those before it once more.
+    fn tampered(&mut self, chunk: Bytes) -> Bytes {
+        let Some(told) = &mut self.told else {
+            return chunk;
         };
-        match tamper {
-            None => chunk,
+        let tamper = self.link.tampering().pop_front();
+        let goes_on = match tamper {
+            None => chunk.clone(),
             Some(Tamper::Drop) => Bytes::new(),
             Some(Tamper::Duplicate) => [&*chunk, &*chunk].concat().into(),
+            Some(Tamper::Again) => {
+                let before = told.iter().flat_map(|piece| piece.iter());
+                before.chain(chunk.iter()).copied().collect()
+            }
+        };
+        if told.len() == TOLD {
+            told.pop_front();
         }
+        told.push_back(chunk);
+        goes_on
     }
 }
 

@@ -6,8 +6,8 @@
 //!
 //! A watch that lost an event leaves a store that looks well. Compared are key, uid and version, so
 //! metadata is enough; the store is a root, so that it may go on meanwhile, and no second cache is
-//! held. An object in quarantine is known to differ, and is left out for as long as the server has
-//! the version that could not be read: another version, or none, is an event that was lost.
+//! held. An object in quarantine is known to differ, and is left out while the server has the
+//! version that could not be read. If it has another one, or no such object, an event was lost.
 //! Never panics, never changes what is stored: who asks decides what to do.
 //!
 //! Upstream counterpart: `client-go:util/consistencydetector`, which holds both lists, compares them

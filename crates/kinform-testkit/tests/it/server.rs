@@ -1,6 +1,7 @@
 //! The server that tests of controllers hold: in process and over sockets, and what can be done to it.
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -221,7 +222,7 @@ async fn two_servers_over_one_storage_have_the_same_objects() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_link_loses_an_event_or_delivers_it_twice() {
+async fn a_link_loses_events_delivers_them_twice_or_sends_a_window_again() {
     let api = TestServer::start().in_process().await.unwrap();
     let link = kinform_testkit::Link::new(api.server().service(), 1);
     let factory = InformerFactory::new(link.client());
@@ -235,13 +236,27 @@ async fn a_link_loses_an_event_or_delivers_it_twice() {
     link.tamper(kinform_testkit::Tamper::Duplicate);
     api.create(&map("twice", "1")).await.unwrap();
     tokio::time::sleep(second).await;
-    let seen: Vec<_> = maps
-        .list()
-        .iter()
-        .map(|one| one.name().to_owned())
-        .collect();
-    assert_eq!(seen, ["twice"]);
+    let seen = || -> BTreeSet<String> {
+        let maps = maps.list();
+        maps.iter().map(|one| one.name().to_owned()).collect()
+    };
+    assert_eq!(seen(), BTreeSet::from(["twice".to_owned()]));
     assert_eq!(maps.stats().events, 2, "one event was read twice");
+    // The window is full, and its first event is not the first that was sent.
+    for number in 0..8 {
+        let name = format!("more-{number}");
+        api.create(&map(&name, "1")).await.unwrap();
+        tokio::time::sleep(second).await;
+    }
+    link.tamper(kinform_testkit::Tamper::Again);
+    api.create(&map("after", "1")).await.unwrap();
+    tokio::time::sleep(30 * second).await;
+    assert_eq!(maps.stats().relists, 1, "events came from the past");
+    assert!(
+        seen().contains("lost") && seen().len() == 11,
+        "{:?}",
+        seen()
+    );
 }
 
 /// A bundle in an order in which nothing could be created.
