@@ -52,11 +52,13 @@ pub enum Tamper {
     /// It comes twice.
     Duplicate,
     /// The pieces before it come again, the last eight at most: a server that sends a window again.
+    /// If there are none, nothing does.
     Again,
 }
 
-/// BOUND: the pieces of a watch that can come again.
+/// BOUND: the pieces of a watch that can come again, and the bytes of each.
 const TOLD: usize = 8;
+const LARGEST: usize = 64 << 10;
 
 /// The body of a reply.
 #[doc(hidden)]
@@ -244,10 +246,16 @@ impl Wire {
                 before.chain(chunk.iter()).copied().collect()
             }
         };
+        if tamper == Some(Tamper::Drop) {
+            return goes_on;
+        }
         if told.len() == TOLD {
             told.pop_front();
         }
-        told.push_back(chunk);
+        match chunk.len() > LARGEST {
+            true => told.clear(),
+            false => told.push_back(chunk),
+        }
         goes_on
     }
 }

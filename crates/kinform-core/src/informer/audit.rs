@@ -7,16 +7,19 @@
 //! A watch that lost an event leaves a store that looks well. Compared are key, uid and version, so
 //! metadata is enough; the store is a root, so that it may go on meanwhile, and no second cache is
 //! held. An object in quarantine is known to differ, and is left out while the server has the
-//! version that could not be read. If it has another one, or no such object, an event was lost.
+//! version that could not be read. If the server has another version of it, or no such object, an
+//! event was lost. Where that version is not known, and of two objects of one name, nothing can be
+//! said, and they are left out.
 //! Never panics, never changes what is stored: who asks decides what to do.
 //!
 //! Upstream counterpart: `client-go:util/consistencydetector`, which holds both lists, compares them
 //! decoded, once after a streaming list, and panics. Complexity: O(items), a bit for each object.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kinform_api::{ObjectKey, mutant};
 
+use crate::delta::{Quarantine, QuarantineOrigin};
 use crate::object::Object;
 use crate::store::diff::same_version;
 use crate::store::edit::{Edit, Seen};
@@ -28,7 +31,7 @@ use crate::wire::unreadable::Unreadable;
 pub struct Audit {
     edit: Edit,
     seen: Seen,
-    /// Keys in quarantine that the server has not named yet.
+    /// Keys in quarantine whose version is known, and that the server has not named so far.
     unnamed: BTreeSet<ObjectKey>,
     found: Divergence,
     /// An item may be anyone's.
@@ -55,7 +58,7 @@ impl Audit {
         Self {
             edit: Edit::new(root),
             seen: Seen::default(),
-            unnamed: root.quarantined().keys().cloned().collect(),
+            unnamed: named_at_a_version(root.quarantined()),
             found: Divergence::default(),
             has_nameless: false,
         }
@@ -89,21 +92,19 @@ impl Audit {
             return false;
         };
         let version = apart.version.as_deref();
-        mutant!("K27") || version.is_none_or(|version| version == object.resource_version())
+        apart.origin == QuarantineOrigin::Duplicate
+            || mutant!("K27")
+            || version.is_none_or(|version| version == object.resource_version())
     }
 
     /// The list has ended: the difference, if there is one.
     #[must_use]
     pub fn finish(mut self) -> Option<Divergence> {
         if !self.has_nameless && !mutant!("K1") {
-            let extra = self.edit.sweep(&self.seen);
-            let mut apart = self.unnamed;
-            for object in extra
-                .iter()
-                .take_while(|_| !self.edit.quarantined().is_empty())
-            {
-                apart.remove(&object.key());
-            }
+            let (mut apart, edit) = (self.unnamed, &mut self.edit);
+            // What is stored under such a key is found with the others.
+            apart.retain(|key| edit.get(key.key_ref()).is_none());
+            let extra = edit.sweep(&self.seen);
             self.found.extra = extra.len() + apart.len();
             let first = extra.first().map(Object::key);
             let first = first.or_else(|| apart.pop_first());
@@ -119,10 +120,16 @@ impl Audit {
     }
 }
 
+fn named_at_a_version(quarantined: &BTreeMap<ObjectKey, Quarantine>) -> BTreeSet<ObjectKey> {
+    let known = quarantined.iter().filter(|(_, apart)| {
+        apart.version.is_some() && apart.origin != QuarantineOrigin::Duplicate
+    });
+    known.map(|(key, _)| key.clone()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::delta::{Quarantine, QuarantineOrigin};
     use crate::object::projection::Projection;
     use crate::store::directory::Seed;
 
@@ -170,45 +177,78 @@ mod tests {
         check(&[&object("d", "d", 1), &a, &b], Some((1, 0, 1, "d")));
     }
 
-    #[test]
-    fn k27_an_object_in_quarantine_is_known_to_differ_at_that_version_only() {
-        let version = |version: Option<&str>| Quarantine {
-            key: None,
+    fn apart(name: &str, version: Option<&str>, origin: QuarantineOrigin) -> Quarantine {
+        Quarantine {
+            key: Some(ObjectKey::new(None, name)),
             version: version.map(str::to_owned),
             path: String::new(),
             reason: String::new(),
-            origin: QuarantineOrigin::Watch,
-        };
-        let mut edit = Edit::new(&stored());
-        // A new state of a, and two objects of which no state could be read.
-        let apart = [("a", Some("5")), ("d", Some("6")), ("e", None)];
-        for (name, unread) in apart {
-            let key = ObjectKey::new(None, name);
-            edit.quarantined_mut().insert(key, version(unread));
+            origin,
         }
-        let root = edit.commit(0);
-        let check = |items: [Option<(&str, u64)>; 3], expected: Option<(usize, usize, usize)>| {
+    }
+
+    fn with_quarantine(rows: &[Quarantine]) -> Root {
+        let mut edit = Edit::new(&stored());
+        for row in rows {
+            let key = row.key.clone().unwrap();
+            edit.quarantined_mut().insert(key, row.clone());
+        }
+        edit.commit(0)
+    }
+
+    #[test]
+    fn k27_an_object_in_quarantine_is_known_to_differ_at_that_version_only() {
+        // A new state of a, and two objects of which no state could be read.
+        let root = with_quarantine(&[
+            apart("a", Some("5"), QuarantineOrigin::Watch),
+            apart("d", Some("6"), QuarantineOrigin::List),
+            apart("e", None, QuarantineOrigin::Watch),
+        ]);
+        let check = |items: [Option<(&str, u64)>; 3],
+                     expected: Option<(usize, usize, usize, &str)>| {
             let mut audit = Audit::new(&root);
             let rest = [("b", 1), ("c", 1)];
             for (name, version) in items.into_iter().flatten().chain(rest) {
                 audit.item(Ok(&object(name, name, version)));
             }
-            let found = audit.finish();
-            let found = found.map(|found| (found.missing, found.different, found.extra));
-            assert_eq!(found, expected, "{items:?}");
+            let expected = expected.map(|(missing, different, extra, name)| Divergence {
+                missing,
+                different,
+                extra,
+                example: Some(ObjectKey::new(None, name)),
+            });
+            assert_eq!(audit.finish(), expected, "{items:?}");
         };
         let [a, d, e] = [Some(("a", 5)), Some(("d", 6)), Some(("e", 9))];
         check([a, d, e], None);
-        check([Some(("a", 7)), d, e], Some((0, 1, 0)));
-        check([a, Some(("d", 7)), e], Some((1, 0, 0)));
-        check([None, d, e], Some((0, 0, 1)));
-        check([a, None, None], Some((0, 0, 2)));
-        check([None, None, None], Some((0, 0, 3)));
+        check([Some(("a", 7)), d, e], Some((0, 1, 0, "a")));
+        check([a, Some(("d", 7)), e], Some((1, 0, 0, "d")));
+        check([None, d, e], Some((0, 0, 1, "a")));
+        check([a, None, e], Some((0, 0, 1, "d")));
+        check([a, d, None], None);
+        check([None, None, None], Some((0, 0, 2, "a")));
+    }
+
+    #[test]
+    fn of_two_objects_of_one_name_neither_is_a_difference() {
+        let root = with_quarantine(&[apart("a", Some("2"), QuarantineOrigin::Duplicate)]);
+        let mut audit = Audit::new(&root);
+        // A third one, whose version was not kept.
+        for (uid, version) in [("a", 1), ("x", 2), ("y", 3)] {
+            audit.item(Ok(&object("a", uid, version)));
+        }
+        audit.item(Ok(&object("b", "b", 1)));
+        audit.item(Ok(&object("c", "c", 1)));
+        assert_eq!(audit.finish(), None);
     }
 
     #[test]
     fn what_cannot_be_read_is_no_difference() {
-        let mut audit = Audit::new(&stored());
+        let root = with_quarantine(&[
+            apart("b", Some("5"), QuarantineOrigin::Watch),
+            apart("d", Some("6"), QuarantineOrigin::Watch),
+        ]);
+        let mut audit = Audit::new(&root);
         let unreadable = |key: Option<&str>| Unreadable {
             key: key.map(|name| ObjectKey::new(None, name)),
             resource_version: None,
@@ -218,6 +258,6 @@ mod tests {
         audit.item(Ok(&object("a", "a", 1)));
         audit.item(Err(&unreadable(Some("b"))));
         audit.item(Err(&unreadable(None)));
-        assert_eq!(audit.finish(), None, "the one without a name may be c");
+        assert_eq!(audit.finish(), None, "those without a name may be c and d");
     }
 }

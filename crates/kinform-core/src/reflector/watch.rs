@@ -158,7 +158,7 @@ impl Reflector {
             } => {
                 self.on_foreign("unreadable bookmark".to_owned());
             }
-            Event::Unreadable { kind, object } => self.on_unreadable(kind, object),
+            Event::Unreadable { kind, object } => self.on_unreadable(kind, object, now),
             Event::Foreign { what } => self.on_foreign(what),
             Event::Error(status) => {
                 self.steps.push_back(Step::CloseRequest);
@@ -238,14 +238,16 @@ impl Reflector {
         }
     }
 
-    fn on_unreadable(&mut self, kind: WatchEventKind, object: Unreadable) {
-        if let Some(version) = object.resource_version.as_deref() {
-            let revision = ResourceVersion::from(version).parsed();
-            if !self.position.is_after(revision) {
-                self.position.advance(version, revision);
-            }
-        }
+    fn on_unreadable(&mut self, kind: WatchEventKind, object: Unreadable, now: Instant) {
         let is_deletion = kind == WatchEventKind::Deleted;
+        let version = object.resource_version.as_deref().unwrap_or_default();
+        let revision = ResourceVersion::from(version).parsed();
+        if !is_deletion && self.lists_after_disorder(revision, now) {
+            return;
+        }
+        if !self.position.is_after(revision) {
+            self.position.advance(version, revision);
+        }
         let origin = if is_deletion {
             QuarantineOrigin::Deletion
         } else {

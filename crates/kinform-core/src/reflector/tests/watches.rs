@@ -66,6 +66,12 @@ fn an_event_from_the_past_leads_to_a_list() {
          mod a@19       -> close, retry events out of order
          wait           -> relist out of order, list rv=21",
     );
+    // Also one that cannot be read; a deletion may have the object's last version.
+    check_watch(
+        "mod b@20       -> updated b@20
+         bad-del 19     -> quarantined
+         bad 19         -> close, relist out of order, list rv=20",
+    );
 }
 
 #[test]
