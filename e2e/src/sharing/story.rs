@@ -385,8 +385,9 @@ impl Story<'_> {
         if let Some((took, key)) = &world.slowest {
             told.slowest_answer = *took;
             if *took > LIMIT {
+                let (last, lines) = (last_of(entries, key), fleet.lines(key));
                 told.failures
-                    .push(format!("{key} was answered after {took:?}"));
+                    .push(format!("{key} was answered after {took:?}:\n{last}{lines}"));
             }
         }
         for (key, (wish, late)) in &world.unanswered {

@@ -473,6 +473,12 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         packages: MACHINES,
     },
     Mutant {
+        name: "H15",
+        seen: "sharding: a million seeds of the model",
+        mistake: "a lease that a late read did not find is never known again",
+        packages: MACHINES,
+    },
+    Mutant {
         name: "K1",
         seen: "own features: audit",
         mistake: "what the server no longer has is no difference",

@@ -82,6 +82,10 @@ impl Bench {
                 shard: shard(number_),
                 version: Some(number(version)),
             },
+            ["missing", number] => Input::ShardGone {
+                shard: shard(number),
+                version: None,
+            },
             ["member", name, transitions, version, renewal] => {
                 Input::MemberSeen(member(name, transitions, version, renewal))
             }
@@ -419,6 +423,18 @@ fn a_stop_without_shards_ends_at_once() {
 fn a_shard_whose_lease_was_deleted_is_made_again_by_its_owner() {
     check(&format!(
         "{ALONE}\n deleted 0 @4 -> acquire 0@0\n stored @5"
+    ));
+}
+
+#[test]
+fn h15_a_lease_that_a_late_read_did_not_find_is_known_once_it_is_seen_again() {
+    // The read was answered before the lease was made, and the answer came after it.
+    check(&format!(
+        "{ALONE}
+        missing 0 -> acquire 0@0
+        conflict -> read 0
+        seen 0 me/0 - @2
+        wait 5"
     ));
 }
 
