@@ -743,6 +743,12 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         packages: MACHINES,
     },
     Mutant {
+        name: "L19",
+        seen: "sharding: a million seeds of the model",
+        mistake: "a term goes on in another lease of its name, which a late create of ours made",
+        packages: MACHINES,
+    },
+    Mutant {
         name: "Q1",
         seen: "controller-runtime#1720, rancher/fleet#3239",
         mistake: "an event that comes in between takes a wake-up time away",

@@ -289,6 +289,7 @@ impl Election {
         self.tell_leader();
         match change {
             Change::Same => {}
+            Change::Ours(_) if self.is_another_term() => self.lose(EndReason::Deleted, now),
             Change::Ours(sent_at) => {
                 let sent_at = if mutant!("L1") { now } else { sent_at };
                 self.count(sent_at, write.is_some_and(|w| w.verb == Verb::Take), now);
@@ -310,6 +311,16 @@ impl Election {
         if change != Change::Same {
             self.hurry(now);
         }
+    }
+
+    /// Returns whether the lease is not that of the running term: it was deleted, and a create of ours
+    /// that was still on its way made another one.
+    fn is_another_term(&self) -> bool {
+        let (Some(term), Some(lease)) = (&self.term, self.view.lease()) else {
+            return false;
+        };
+        let is_same = lease.uid == term.uid && lease.record.transitions == term.transitions;
+        !is_same && !mutant!("L19")
     }
 
     /// The write of ours that this lease is, by the text of its `renewTime`.

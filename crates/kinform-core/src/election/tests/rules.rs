@@ -57,6 +57,19 @@ fn l3_a_deleted_lease_ends_the_term_however_it_is_heard() {
 }
 
 #[test]
+fn l19_a_late_create_of_ours_after_a_deletion_ends_the_term_of_the_deleted_lease() {
+    // The first create was stored, and its answer was lost; the second one was on its way.
+    check(
+        "start -> get
+        absent -> create
+        lost -> failed Take, get
+        absent -> create
+        saw own@1 rw1 -> leader me, term 1 t0 until 12
+        saw own@5 u2 rw3 -> ended deleted",
+    );
+}
+
+#[test]
 fn l4_another_holder_ends_the_term_at_once_however_it_is_heard() {
     check_leader("saw b@2 -> leader b, ended taken by b");
     check_leader("saw b@9 u2 -> leader b, ended taken by b");
