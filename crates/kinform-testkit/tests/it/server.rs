@@ -1,7 +1,6 @@
 //! The server that tests of controllers hold: in process and over sockets, and what can be done to it.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
