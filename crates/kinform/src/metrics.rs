@@ -39,7 +39,7 @@ pub struct InformerStats {
     pub wire_bytes: u64,
     /// Of these, the bytes of `metadata.managedFields`.
     pub managed_fields_bytes: u64,
-    /// Events of watches, bookmarks not counted.
+    /// Events of watches, bookmarks not counted. An event is counted before a handler hears of it.
     pub events: u64,
     /// Items of lists.
     pub items: u64,

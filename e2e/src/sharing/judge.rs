@@ -34,6 +34,8 @@ pub(crate) struct Verdict {
     pub(crate) told: Vec<String>,
     /// The longest time between two writes to one key.
     pub(crate) longest_gap: Duration,
+    /// The entries around the later of the two.
+    pub(crate) around_gap: String,
 }
 
 /// Judges the entries of a journal.
@@ -44,6 +46,7 @@ pub(crate) fn judge(mut entries: Vec<Entry>) -> Verdict {
     // The name under which each term wrote first.
     let mut terms: BTreeMap<&Term, &str> = BTreeMap::new();
     let mut last: BTreeMap<&str, Instant> = BTreeMap::new();
+    let mut longest = None;
     for (at, entry) in entries.iter().enumerate() {
         match &entry.fact {
             Fact::Member { lease, term } => drop(members.insert(lease, term.as_ref())),
@@ -56,7 +59,10 @@ pub(crate) fn judge(mut entries: Vec<Entry>) -> Verdict {
                 verdict.writes += 1;
                 if let Some(before) = last.insert(key, entry.at) {
                     let gap = entry.at.saturating_duration_since(before);
-                    verdict.longest_gap = verdict.longest_gap.max(gap);
+                    if gap > verdict.longest_gap {
+                        verdict.longest_gap = gap;
+                        longest = Some((at, key));
+                    }
                 }
                 let Some(term) = term else { continue };
                 let first = *terms.entry(term).or_insert(name);
@@ -79,6 +85,9 @@ pub(crate) fn judge(mut entries: Vec<Entry>) -> Verdict {
         }
     }
     verdict.terms = terms.len();
+    verdict.around_gap = longest.map_or_else(String::new, |(at, key)| {
+        format!("{key}:\n{}", around(&entries, at, key, shard_of(key)))
+    });
     verdict
 }
 

@@ -4,10 +4,11 @@
 //! four replicas, idle ─▶ each once, then dice: kill | pause | add | remove ─▶ all owned, balanced ─▶ again ─▶ stop ─▶ judge
 //! ```
 //!
-//! One trouble at a time, two to six replicas. Changes come all the time. A run fails where a write is
-//! no owner's, where an answer or a takeover is late, where a cleanup ran for an object that existed,
-//! and where shards are not owned and balanced a minute after a trouble. A run of a minute or longer
-//! fails over the limits of its figures, too.
+//! One trouble at a time, two to six replicas: the next one comes once the changes that waited are
+//! answered, and a paused replica's keys are written again, or a change could wait for two. Changes
+//! come all the time. A run fails where a write is no owner's, where an answer or a takeover is late,
+//! where a cleanup ran for an object that existed, and where shards are not owned and balanced a
+//! minute after a trouble. A run of a minute or longer fails over the limits of its figures, too.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use kinform_testkit::checks::stage::StageError;
 use kube::Client;
+use tokio::sync::watch;
 
 use super::fleet::Fleet;
 use super::fork::Fork;
@@ -65,6 +67,8 @@ struct Story<'a> {
     told: Told,
     /// Troubles that come first, so that a short run has each of them.
     first: Vec<Trouble>,
+    /// Since when the oldest change that is not answered waits.
+    oldest: watch::Receiver<Option<Instant>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -96,6 +100,7 @@ pub async fn run(plan: &Plan<'_>, client: Client) -> Result<Told, StageError> {
     let fleet = Fleet::new(plan.work, plan.binary, plan.kubeconfig.clone(), lease);
     let mut world = World::make(client.clone(), journal.clone(), plan.work, plan.seed).await?;
     let mut story = Story {
+        oldest: world.oldest(),
         plan,
         journal,
         fleet,
@@ -177,6 +182,32 @@ impl Story<'_> {
                 Trouble::Remove => self.remove().await?,
             }
             self.balanced().await?;
+            self.answered_all().await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the changes of the last trouble's time are answered: a second one must not make
+    /// them wait again.
+    async fn answered_all(&self) -> Result<(), StageError> {
+        let now = Instant::now();
+        while self.oldest.borrow().is_some_and(|since| since <= now) {
+            self.patient(now, "changes are not answered")?;
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// Waits until each of these keys is written again, or is gone.
+    async fn worked_on(&self, mut keys: Vec<String>, since: Instant) -> Result<(), StageError> {
+        while !keys.is_empty() {
+            let is_to_come = |key: &String| {
+                let inner = self.journal.lock();
+                inner.last.get(key).is_some_and(|last| last.at <= since)
+            };
+            keys.retain(is_to_come);
+            self.patient(since, "keys are not worked on after a pause")?;
+            tokio::time::sleep(LOOK).await;
         }
         Ok(())
     }
@@ -223,10 +254,11 @@ impl Story<'_> {
         let began = Instant::now();
         self.fleet.running[at].process.signal("STOP")?;
         self.told.pauses += 1;
-        let paused = self.paused(pause, &name, keys, began).await;
+        let paused = self.paused(pause, &name, keys.clone(), began).await;
         // After a failure as well: a replica that is paused cannot end.
         let resumed = self.fleet.running[at].process.signal("CONT");
         paused.and(resumed)?;
+        self.worked_on(keys, Instant::now()).await?;
         if matches!(pause, Pause::Near) {
             // The leases may be those from before the pause: what comes of it comes within two renewals.
             tokio::time::sleep(self.plan.lease / 3).await;
@@ -363,7 +395,7 @@ impl Story<'_> {
         told.writes = verdict.writes;
         told.terms = verdict.terms;
         told.violations = verdict.violations;
-        told.longest_gap = verdict.longest_gap;
+        (told.longest_gap, told.around_gap) = (verdict.longest_gap, verdict.around_gap);
         if verdict.violations > 0 {
             let count = verdict.violations;
             told.failures

@@ -46,6 +46,8 @@ pub struct Told {
     pub(crate) answers: usize,
     pub(crate) slowest_answer: Duration,
     pub(crate) longest_gap: Duration,
+    /// The key of the longest gap, and the entries around its end.
+    pub(crate) around_gap: String,
     /// Writes that were not the owner's.
     pub(crate) violations: usize,
     /// Keys that were cleaned up, and cleanups of objects that existed.
@@ -95,6 +97,9 @@ impl Told {
             if took > limit {
                 over.push(format!("{what} for {took:?}; the limit is {limit:?}"));
             }
+        }
+        if gap > LIMIT {
+            over.push(self.around_gap.clone());
         }
         if self.lease_writes_a_second > LEASE_WRITES {
             let writes = self.lease_writes_a_second;
@@ -208,7 +213,7 @@ mod tests {
             longest_gap: LIMIT + more,
             ..right
         };
-        assert_eq!(wrong.over().len(), 4, "{:?}", wrong.over());
+        assert_eq!(wrong.over().len(), 5, "{:?}", wrong.over());
         let silent = Told { terms: 0, ..wrong };
         assert_eq!(silent.over().len(), 3, "{:?}", silent.over());
     }

@@ -16,6 +16,7 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use sample_controller::Foo;
 use serde_json::json;
+use tokio::sync::watch;
 
 use super::journal::Journal;
 use super::{Work, now_ms};
@@ -43,6 +44,8 @@ pub(crate) struct World {
     wishes: BTreeMap<String, u64>,
     /// Those that are not answered, and since when.
     pending: BTreeMap<String, Instant>,
+    /// The oldest of them.
+    oldest: watch::Sender<Option<Instant>>,
     /// Deleted objects, and when that was asked.
     deleted: BTreeMap<String, u128>,
     /// The times that answers took.
@@ -75,6 +78,7 @@ impl World {
             count: 0,
             wishes: BTreeMap::new(),
             pending: BTreeMap::new(),
+            oldest: watch::Sender::new(None),
             deleted: BTreeMap::new(),
             answers: Vec::new(),
         };
@@ -161,6 +165,13 @@ impl World {
             self.pending.remove(key);
         }
         self.answers.extend(answered);
+        let oldest = self.pending.values().min().copied();
+        self.oldest.send_replace(oldest);
+    }
+
+    /// Since when the oldest change that is not answered waits, as of the last look.
+    pub(crate) fn oldest(&self) -> watch::Receiver<Option<Instant>> {
+        self.oldest.subscribe()
     }
 
     /// An object without a pending change.

@@ -390,6 +390,11 @@ impl Pipeline {
                 tokio::task::yield_now().await;
             }
         }
+        self.count();
+    }
+
+    /// Shows the machines' counts.
+    fn count(&mut self) {
         let stats = (*self.reflector.stats(), self.writer.counts());
         if let Some(followed) = &mut self.followed {
             followed.say_outside(stats.0.outside);
@@ -438,6 +443,8 @@ impl Pipeline {
         let published = self.writer.apply_batch(batch);
         if published.is_news || published.has_moved {
             self.core.remember();
+            // Who hears of an event and asks for the counts finds it counted.
+            self.count();
             self.wake();
         }
         for event in published.events {

@@ -1,7 +1,7 @@
 //! Handlers of every form, transforms, and informers that end when nobody listens.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -179,6 +179,28 @@ async fn a_source_that_always_has_bytes_lets_its_handlers_hear_each_event() {
     settle().await;
     assert_eq!(registration.times_behind(), 0);
     assert_eq!(registration.heard(), 1 + CHUNKS * EVENTS);
+    factory.shutdown().await;
+}
+
+/// Who hears of an event and asks for the counts finds it counted.
+#[tokio::test(start_paused = true)]
+async fn an_event_is_counted_before_it_is_heard() {
+    let (factory, mut script) = factory();
+    let informer = factory.informer::<Pod>();
+    let counted = Arc::new(Mutex::new(Vec::new()));
+    let handlers = {
+        let (informer, counted) = (informer.clone(), Arc::clone(&counted));
+        Handlers::new().on_update(move |_, _| counted.lock().unwrap().push(informer.stats().events))
+    };
+    let registration = informer.add_handler(handlers).unwrap();
+    factory.start().unwrap();
+    let watch = first_list(&mut script, &[pod("a", 1, "n1")], 5).await;
+    assert!(registration.synced().await);
+    for version in 6..=9 {
+        watch.event("MODIFIED", &pod("a", version, "n1"));
+        settle().await;
+    }
+    assert_eq!(*counted.lock().unwrap(), [1, 2, 3, 4]);
     factory.shutdown().await;
 }
 
