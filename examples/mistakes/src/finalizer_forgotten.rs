@@ -20,6 +20,8 @@ use crate::{App, Failure, State, Which, is_wanted, parts, usual, wanted};
 
 /// The namespace of the config maps: no app there can own them.
 const ELSEWHERE: &str = "kube-public";
+/// The finalizer of apps.
+const FINALIZER: &str = "example.com/elsewhere";
 
 fn elsewhere(cx: &Ctx<State>) -> Result<Api<ConfigMap>, kinform::Error> {
     Ok(Api::namespaced(cx.client()?, ELSEWHERE))
@@ -68,9 +70,21 @@ pub(crate) fn describe(sim: &mut Simulation, which: Which) {
         Which::Corrected => sim.operator(|client| async move {
             let (factory, controller) = parts(&client);
             factory.start()?;
-            let controller = controller.finalizer("example.com/elsewhere", cleanup);
+            let controller = controller.finalizer(FINALIZER, cleanup);
             controller.run(corrected).await
         }),
     };
+    usual(sim);
+}
+
+/// Describes the correction without its question: right, unless a process that restarts can be shown
+/// the past. An app of its first list may be gone, with its finalizer.
+pub fn without_the_question(sim: &mut Simulation) {
+    sim.operator(|client| async move {
+        let (factory, controller) = parts(&client);
+        factory.start()?;
+        let controller = controller.finalizer(FINALIZER, cleanup);
+        controller.run(reconcile).await
+    });
     usual(sim);
 }

@@ -21,6 +21,8 @@ mod requeue;
 mod stale_cache;
 mod status_overwritten;
 
+pub use finalizer_forgotten::without_the_question;
+
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;

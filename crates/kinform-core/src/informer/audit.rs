@@ -88,13 +88,11 @@ impl Audit {
 
     /// Returns whether this is the object that is in quarantine, as far as that can be said.
     fn is_apart(&self, key: &ObjectKey, object: &Object) -> bool {
-        let Some(apart) = self.edit.quarantined().get(key) else {
-            return false;
-        };
-        let version = apart.version.as_deref();
-        apart.origin == QuarantineOrigin::Duplicate
-            || mutant!("K27")
-            || version.is_none_or(|version| version == object.resource_version())
+        let apart = self.edit.quarantined().get(key);
+        apart.is_some_and(|apart| {
+            let version = version_apart(apart);
+            mutant!("K27") || version.is_none_or(|version| version == object.resource_version())
+        })
     }
 
     /// The list has ended: the difference, if there is one.
@@ -120,10 +118,18 @@ impl Audit {
     }
 }
 
+/// The version that could not be read; `None` where an audit cannot judge: it is not known, or the
+/// list had another object of this name.
+fn version_apart(apart: &Quarantine) -> Option<&str> {
+    match apart.origin {
+        QuarantineOrigin::Duplicate => None,
+        _ => apart.version.as_deref(),
+    }
+}
+
 fn named_at_a_version(quarantined: &BTreeMap<ObjectKey, Quarantine>) -> BTreeSet<ObjectKey> {
-    let known = quarantined.iter().filter(|(_, apart)| {
-        apart.version.is_some() && apart.origin != QuarantineOrigin::Duplicate
-    });
+    let known = quarantined.iter();
+    let known = known.filter(|(_, apart)| version_apart(apart).is_some());
     known.map(|(key, _)| key.clone()).collect()
 }
 

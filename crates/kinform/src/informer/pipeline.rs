@@ -542,8 +542,7 @@ impl Pipeline {
                     .spawn_blocking(move || BuiltIndex::build(root, index));
             }
             Command::Resync(id, period) => {
-                let now = self.core.env.now();
-                self.resync.add(id, Some(period), now);
+                self.resync.add(id, Some(period), self.core.env.now());
             }
             Command::Forget(id) => self.resync.remove(id),
         }

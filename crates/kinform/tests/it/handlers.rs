@@ -182,7 +182,7 @@ async fn a_source_that_always_has_bytes_lets_its_handlers_hear_each_event() {
     factory.shutdown().await;
 }
 
-/// Who hears of an event and asks for the counts finds it counted.
+/// A handler that asks for the counts finds the event that it hears counted.
 #[tokio::test(start_paused = true)]
 async fn an_event_is_counted_before_it_is_heard() {
     let (factory, mut script) = factory();

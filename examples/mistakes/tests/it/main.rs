@@ -4,7 +4,14 @@
 //! `MISTAKES_SEEDS` is the number of seeds that a correction passes; 50 by default.
 
 use kinform_testkit::simulate::try_simulate;
-use mistakes::{ALL, Which};
+use mistakes::{ALL, Which, without_the_question};
+
+fn seeds() -> u64 {
+    let seeds = std::env::var("MISTAKES_SEEDS").ok();
+    seeds.map_or(50, |seeds| {
+        seeds.parse().expect("MISTAKES_SEEDS is a number")
+    })
+}
 
 #[expect(
     clippy::print_stderr,
@@ -13,10 +20,7 @@ use mistakes::{ALL, Which};
 fn check(name: &str) {
     let mistake = ALL.iter().find(|mistake| mistake.name == name);
     let describe = mistake.expect("it is one of them").describe;
-    let seeds = std::env::var("MISTAKES_SEEDS").ok();
-    let seeds = seeds.map_or(50, |seeds| {
-        seeds.parse().expect("MISTAKES_SEEDS is a number")
-    });
+    let seeds = seeds();
     let found = try_simulate(|sim| {
         sim.seeds(1_000);
         describe(sim, Which::Mistaken);
@@ -71,4 +75,22 @@ checks! {
     an_assumed_order_of_types_is_found: "order-of-types",
     a_missed_delete_is_found: "missed-delete",
     a_time_taken_from_the_object_is_found: "object-time",
+}
+
+/// A finalizer alone is right where a restarted process is shown all that was seen before.
+#[test]
+fn trust_in_a_first_list_is_found_where_that_can_show_the_past_and_only_there() {
+    let passed = try_simulate(|sim| {
+        sim.seeds(seeds());
+        without_the_question(sim);
+    });
+    if let Err(story) = passed {
+        panic!("without the past: {story}");
+    }
+    let found = try_simulate(|sim| {
+        sim.seeds(1_000).stale_starts();
+        without_the_question(sim);
+    });
+    let story = found.expect_err("it is found");
+    assert!(story.contains("KINFORM_SEED="), "{story}");
 }
