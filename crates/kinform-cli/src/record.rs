@@ -67,12 +67,13 @@ pub(crate) async fn run(args: RecordArgs) -> Result<Ending, Failure> {
         }
     };
     signals.end_at_next();
-    let objects = recording.informer.store().len();
-    let events = recording.informer.stats().events;
     recording
         .factory
         .shutdown_within(Duration::from_secs(2))
         .await;
+    // What was read until then is in the recording.
+    let objects = recording.informer.store().len();
+    let events = recording.informer.stats().events;
     let stats = recording.recorder.finish().await.map_err(failure)?;
     let sizes = Sizes(&stats);
     crate::progress!("{title}: {objects} objects, {events} events; {sizes}");

@@ -26,13 +26,14 @@ pub async fn run(start: Start) -> Result<(), Failure> {
     let secrets = factory.select(Target::<Secret>::new());
     let secrets = secrets.metadata_only().labels("rotate=true").build();
     let out = start.out.clone();
-    secrets.add_handler(Handlers::new().on_add(move |secret| {
+    let told = secrets.add_handler(Handlers::new().on_add(move |secret| {
         let rotated = secret.annotation(ROTATED);
         let rotated = rotated.as_deref().unwrap_or("never");
         out.line(format!("{} rotated: {rotated}", secret.key()));
     }))?;
     factory.start()?;
     factory.synced_within(Duration::from_secs(60)).await?;
+    told.synced().await;
     for secret in secrets.list().typed() {
         let values = secret.data.as_ref().map_or(0, |data| data.len());
         let name = secret.metadata.name.as_deref().unwrap_or_default();

@@ -24,7 +24,7 @@ use crate::watch::elapsed;
 /// The time between two lines.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Prints lines until the end.
+/// Prints lines until the end. The first reply is waited for, however short the time is.
 pub(super) async fn run(
     attach: &Attach,
     signals: &mut Signals,
@@ -35,19 +35,21 @@ pub(super) async fn run(
     let mut elapsed = Box::pin(elapsed(options.run_for));
     let mut period = tokio::time::interval(PERIOD);
     period.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut has_asked = false;
     loop {
         tokio::select! {
             biased;
             ending = signals.ending() => return Ok(ending),
-            () = &mut elapsed => return Ok(Ending::Done),
+            () = &mut elapsed, if has_asked => return Ok(Ending::Done),
             _ = period.tick() => {}
         }
         let asked = tokio::select! {
             biased;
             ending = signals.ending() => return Ok(ending),
-            () = &mut elapsed => return Ok(Ending::Done),
+            () = &mut elapsed, if has_asked => return Ok(Ending::Done),
             asked = line(attach, options) => asked,
         };
+        has_asked = true;
         let now = Instant::now();
         match asked {
             Ok(line) => {

@@ -206,6 +206,8 @@ async fn a_story_tells_what_happens_to_an_object_and_what_it_owns() {
         .clone();
     let event = json!({"metadata": {"name": "e"}, "type": "Warning", "reason": "BackOff", "message": "no",
         "involvedObject": {"kind": "Pod", "name": "web-1-c", "namespace": "default", "uid": uid}});
+    // One of the first list is not told.
+    watched(&server, "events").await;
     make(&server, "/api/v1/namespaces/default/events", event).await;
     assert_eq!(next(&mut story).await, "Pod web-1-c Warning BackOff: no");
     let orphan = json!({"propagationPolicy": "Orphan"});
@@ -223,7 +225,7 @@ async fn a_difference_is_what_changed_since_the_start() {
     let (server, kubeconfig, _) = served().await;
     config_map(&server, "a", json!({"k": "1"})).await;
     let path = format!("{CONFIG_MAPS}/a");
-    let words = ["diff", "cm/a", "--for", "2s"];
+    let words = ["diff", "cm/a", "--for", "6s"];
     let child = started(&kubeconfig, &words);
     watched(&server, "configmaps").await;
     patch(&server, &path, json!({"data": {"k": "2", "l": "3"}})).await;
@@ -239,7 +241,7 @@ async fn a_difference_is_what_changed_since_the_start() {
     );
     server.cut_watches();
     let (code, stdout, stderr) =
-        ended(started(&kubeconfig, &["diff", "cm/a", "--for", "1s"])).await;
+        ended(started(&kubeconfig, &["diff", "cm/a", "--for", "4s"])).await;
     assert_eq!((code, stdout.as_str()), (0, ""), "{stderr}");
     // The watch of the one before may still be open here.
     while server.journal().open_watches("configmaps") > 0 {

@@ -92,7 +92,7 @@ async fn the_role_is_enough_and_no_verb_is_too_many() {
             &["list", "watch"],
         ),
         (
-            &["watch", "ns", "--for", "1s"],
+            &["watch", "ns", "--for", "4s"],
             "ClusterRole",
             &["list", "watch"],
         ),

@@ -22,7 +22,7 @@ async fn record(
 ) -> (i32, String) {
     let kubeconfig = Kubeconfig::of(server);
     let file = file.to_str().unwrap();
-    let words = [&["record"], words, &["--out", file, "--for", "4s"]].concat();
+    let words = [&["record"], words, &["--out", file, "--for", "8s"]].concat();
     let mut command = kinform(Some(&kubeconfig.path()), &words);
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();

@@ -184,7 +184,7 @@ async fn events_are_named_as_a_server_names_them() {
         (&json!("DELETED"), &json!("a"))
     );
     config_map(&server, "b", json!({})).await;
-    let words = ["watch", "cm", "--output-watch-events", "--for", "1s"];
+    let words = ["watch", "cm", "--output-watch-events", "--for", "4s"];
     let (code, lines, stderr) = outcome(kinform(Some(&kubeconfig.path()), &words)).await;
     assert!(code == 0 && lines.contains(" ADDED "), "{lines} {stderr}");
 }

@@ -204,7 +204,7 @@ async fn a_servers_text_never_controls_a_terminal() {
         .await;
     }
     for output in ["wide", "json", "diff"] {
-        let words = ["watch", "configmaps", "-A", "--for", "1s", "-o", output];
+        let words = ["watch", "configmaps", "-A", "--for", "3s", "-o", output];
         check(Part::Objects, &words).await;
         check(Part::ErrorEvent, &words).await;
         check(Part::Refusal(500), &words).await;
@@ -212,7 +212,7 @@ async fn a_servers_text_never_controls_a_terminal() {
     for output in ["wide", "json"] {
         for words in [
             &["tree", "configmap/one"][..],
-            &["story", "configmap/one", "--for", "1s"],
+            &["story", "configmap/one", "--for", "3s"],
         ] {
             check(Part::Objects, &[words, &["-o", output]].concat()).await;
             check(Part::Refusal(403), words).await;
@@ -240,7 +240,7 @@ async fn a_servers_text_never_controls_a_terminal() {
         ] {
             // A watch waits for a right that is granted later.
             let end = match verb {
-                "watch" => &["--for", "1s"][..],
+                "watch" => &["--for", "3s"][..],
                 _ => &[],
             };
             check(part, &[&[verb, "configmaps"], end].concat()).await;

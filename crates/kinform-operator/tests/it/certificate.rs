@@ -78,7 +78,7 @@ async fn a_certificate_that_ends_while_it_serves_is_unready_and_named() {
         TestServer::start().await.unwrap(),
         tempfile::tempdir().unwrap(),
     );
-    write(folder.path(), SystemTime::now() + Duration::from_secs(3));
+    write(folder.path(), SystemTime::now() + Duration::from_secs(10));
     let operator = serving(&server, folder.path());
     let (stop, running) = start(&operator);
     let probes = operator.addresses().await.probes.unwrap();

@@ -4,8 +4,9 @@
 //! time passed, --act numbers, acts that are shown → the next act
 //! ```
 //!
-//! Each run causes cut and expire once, whether it lasts long enough or not. Acts of the command line
-//! play in turn: the next one after the effect of the one before is there.
+//! Each run causes cut and expire once, whether it lasts long enough or not, and ends once their
+//! effect is there. Acts of the command line play in turn: the next one after the effect of the one
+//! before is there.
 //! INVARIANT: an act leaves the plan once it was played, not before.
 
 use std::collections::VecDeque;
@@ -18,6 +19,9 @@ const CUT_AFTER: Duration = Duration::from_secs(8);
 const EXPIRE_AFTER: Duration = Duration::from_secs(16);
 /// BOUND: the time for the effect of an act of the command line; the next one plays then.
 const SHOWN_WITHIN: Duration = Duration::from_secs(30);
+/// BOUND: the time by which a run waits for the effect of cut and expire. Expire has none where
+/// nothing was written.
+const GONE_ON_WITHIN: Duration = Duration::from_secs(5);
 
 /// The acts still to come.
 #[derive(Debug)]
@@ -27,6 +31,8 @@ pub(crate) struct Plan {
     in_turn: VecDeque<Act>,
     /// The act of the command line whose effect is waited for, and when it was played.
     last: Option<(Act, Duration)>,
+    /// The later one of cut and expire that was played, and when.
+    timed: Option<(Act, Duration)>,
 }
 
 impl Plan {
@@ -42,6 +48,7 @@ impl Plan {
             expire_at: Some(expire_at),
             in_turn: acts.filter_map(Act::of_number).collect(),
             last: None,
+            timed: None,
         }
     }
 
@@ -66,6 +73,9 @@ impl Plan {
             Act::Expire => self.expire_at = None,
             _ => {}
         }
+        if matches!(act, Act::Cut | Act::Expire) {
+            self.timed = Some((act, passed));
+        }
         if self.in_turn.front() == Some(&act) {
             self.in_turn.pop_front();
             self.last = Some((act, passed));
@@ -75,11 +85,17 @@ impl Plan {
     /// An act that was played has failed: it has no effect to wait for.
     pub(crate) fn failed(&mut self, act: Act) {
         self.last = self.last.filter(|(last, _)| *last != act);
+        self.timed = self.timed.filter(|(timed, _)| *timed != act);
     }
 
-    /// Returns whether acts of the command line are to come, or the effect of the last one.
+    /// Returns whether acts of the command line are to come, or the effect of the last one, or that of
+    /// cut or expire.
     pub(crate) fn is_open(&self, passed: Duration, is_shown: impl Fn(Act) -> bool) -> bool {
-        !self.in_turn.is_empty() || self.waits(passed, is_shown)
+        let has_gone_on = |(act, at): (Act, Duration)| {
+            is_shown(act) || passed.saturating_sub(at) >= GONE_ON_WITHIN
+        };
+        let is_to_go_on = self.timed.is_some_and(|timed| !has_gone_on(timed));
+        !self.in_turn.is_empty() || is_to_go_on || self.waits(passed, is_shown)
     }
 
     /// The acts with a time of their own that have not been played.
@@ -119,6 +135,20 @@ mod tests {
         let mut short = Plan::new(None, &[]);
         short.played(Act::Cut, SECOND);
         assert_eq!(short.rest().collect::<Vec<_>>(), [Act::Expire]);
+    }
+
+    #[test]
+    fn a_run_ends_once_its_watches_have_gone_on() {
+        let mut plan = Plan::new(Some(3 * SECOND), &[]);
+        let is_cut = |act| act == Act::Cut;
+        assert_eq!(next(&mut plan, 1, |_| true), Some(Act::Cut));
+        assert!(!plan.is_open(2 * SECOND, is_cut));
+        assert_eq!(next(&mut plan, 2, |_| true), Some(Act::Expire));
+        assert!(plan.is_open(3 * SECOND, is_cut));
+        assert!(!plan.is_open(4 * SECOND, |_| true));
+        assert!(!plan.is_open(7 * SECOND, is_cut), "there is no effect");
+        plan.failed(Act::Expire);
+        assert!(!plan.is_open(3 * SECOND, is_cut));
     }
 
     #[test]

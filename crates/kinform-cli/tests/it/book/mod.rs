@@ -4,7 +4,7 @@
 //! docs/book/src/*.md ──blocks──▶ commands ──shell──▶ what they print ──masks──▶ what the book shows?
 //! ```
 //!
-//! The blocks of a chapter share a shell and a folder; chapters run at the same time. A command that
+//! The blocks of a chapter share a shell and a folder; a few chapters run at a time. A command that
 //! fails must be followed by `echo $?`. A block that is not run says why.
 
 mod blocks;
@@ -13,6 +13,7 @@ mod shell;
 
 use std::fs;
 use std::path::Path;
+use std::sync::Mutex;
 
 use self::blocks::{Command, Step};
 use self::shell::Shell;
@@ -32,15 +33,15 @@ fn each_console_block_of_the_book_prints_what_the_book_shows() {
     let mut chapters: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     chapters.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
     chapters.sort();
+    // More would make programs wait for the processor longer than they wait for a server.
+    let at_once = 2 * std::thread::available_parallelism().map_or(1, usize::from);
+    let to_come = Mutex::new(chapters.iter());
+    let next = || to_come.lock().unwrap().next();
     let reports: Vec<Report> = std::thread::scope(|scope| {
-        let threads: Vec<_> = chapters
-            .iter()
-            .map(|path| scope.spawn(|| chapter(path)))
-            .collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap())
-            .collect()
+        let run = || std::iter::from_fn(next).map(|path| chapter(path)).collect();
+        let threads: Vec<_> = (0..at_once).map(|_| scope.spawn(run)).collect();
+        let reports = threads.into_iter().map(|thread| thread.join().unwrap());
+        reports.flat_map(|of: Vec<Report>| of).collect()
     });
     let commands: usize = reports.iter().map(|report| report.ran).sum();
     println!("book: {commands} commands ran");
