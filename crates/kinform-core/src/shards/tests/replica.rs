@@ -347,13 +347,22 @@ impl World {
         replica.handing.take_if(|handing| *handing == shard);
         replica.open.remove(&shard);
         let life = replica.life;
-        let worker = &mut self.work[shard as usize];
-        if worker.by == Some((at, life)) {
-            worker.by = None;
-            worker.ended_at = self.now;
-        }
+        self.ended(shard, (at, life));
         self.feed(at, Input::Drained(ShardId(shard)));
         self.join(at);
+    }
+
+    /// A worker has ended. Another one may be left: after a deletion by hand there are two for a while.
+    pub(super) fn ended(&mut self, shard: u32, worker: (usize, u32)) {
+        let left = self
+            .replicas
+            .iter()
+            .position(|replica| !replica.is_dead && replica.open.contains_key(&shard));
+        let left = left.map(|at| (at, self.replicas[at].life));
+        let work = &mut self.work[shard as usize];
+        if work.by == Some(worker) {
+            (work.by, work.ended_at) = (left, self.now);
+        }
     }
 
     /// A worker begins: no other one may still write.

@@ -416,12 +416,12 @@ impl World {
         replica.is_dead = true;
         let tail = replica.tail();
         let until = self.now.min(replica.fence) + tail;
+        let life = replica.life;
         for shard in std::mem::take(&mut replica.open).into_keys() {
             let work = &mut self.work[shard as usize];
-            if work.by == Some((at, replica.life)) {
-                work.by = None;
+            if work.by == Some((at, life)) {
                 work.tail = work.tail.max(until);
-                work.ended_at = self.now;
+                self.ended(shard, (at, life));
             }
         }
         if matches!(self.scenario, Scenario::Chaos | Scenario::Hands) {
