@@ -27,7 +27,7 @@ use super::world::{self, World};
 use super::{Work, now_ms};
 use crate::dice::Dice;
 
-/// BOUND: the time for the replicas to be balanced.
+/// BOUND: the time for the replicas to be balanced, and for what a trouble held up to be done.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The pause between two looks.
 const LOOK: Duration = Duration::from_millis(10);

@@ -296,7 +296,9 @@ act! {
         // It can be played again.
         let notice = acts.play(Act::Webhook).await;
         assert!(notice.text.contains("was stopped"), "{notice}");
+        let started = Instant::now();
         acts.acts.undo().await;
+        assert!(started.elapsed() < Duration::from_secs(5));
         assert!(acts.acts.begins(Act::Webhook));
         assert!(configurations.get_opt("act-webhook").await.unwrap().is_none());
     }

@@ -4,9 +4,9 @@
 //! time passed, --act numbers, acts that are shown → the next act
 //! ```
 //!
-//! Each run causes cut and expire once, whether it lasts long enough or not, and ends once their
-//! effect is there. Acts of the command line play in turn: the next one after the effect of the one
-//! before is there.
+//! Each run causes cut and expire once, whether it lasts long enough or not, and waits a while for
+//! their effect before it ends. Acts of the command line play in turn: the next one after the
+//! effect of the one before is there.
 //! INVARIANT: an act leaves the plan once it was played, not before.
 
 use std::collections::VecDeque;
@@ -69,12 +69,9 @@ impl Plan {
     /// An act was played, as planned or by hand.
     pub(crate) fn played(&mut self, act: Act, passed: Duration) {
         match act {
-            Act::Cut => self.cut_at = None,
-            Act::Expire => self.expire_at = None,
+            Act::Cut => (self.cut_at, self.timed) = (None, Some((act, passed))),
+            Act::Expire => (self.expire_at, self.timed) = (None, Some((act, passed))),
             _ => {}
-        }
-        if matches!(act, Act::Cut | Act::Expire) {
-            self.timed = Some((act, passed));
         }
         if self.in_turn.front() == Some(&act) {
             self.in_turn.pop_front();
@@ -91,10 +88,7 @@ impl Plan {
     /// Returns whether acts of the command line are to come, or the effect of the last one, or that of
     /// cut or expire.
     pub(crate) fn is_open(&self, passed: Duration, is_shown: impl Fn(Act) -> bool) -> bool {
-        let has_gone_on = |(act, at): (Act, Duration)| {
-            is_shown(act) || passed.saturating_sub(at) >= GONE_ON_WITHIN
-        };
-        let is_to_go_on = self.timed.is_some_and(|timed| !has_gone_on(timed));
+        let is_to_go_on = is_awaited(self.timed, GONE_ON_WITHIN, passed, &is_shown);
         !self.in_turn.is_empty() || is_to_go_on || self.waits(passed, is_shown)
     }
 
@@ -106,9 +100,18 @@ impl Plan {
     }
 
     fn waits(&self, passed: Duration, is_shown: impl Fn(Act) -> bool) -> bool {
-        self.last
-            .is_some_and(|(act, at)| !is_shown(act) && passed.saturating_sub(at) < SHOWN_WITHIN)
+        is_awaited(self.last, SHOWN_WITHIN, passed, is_shown)
     }
+}
+
+/// Returns whether the effect of an act that was played is still to come, and not too late.
+fn is_awaited(
+    played: Option<(Act, Duration)>,
+    within: Duration,
+    passed: Duration,
+    is_shown: impl Fn(Act) -> bool,
+) -> bool {
+    played.is_some_and(|(act, at)| !is_shown(act) && passed.saturating_sub(at) < within)
 }
 
 #[cfg(test)]

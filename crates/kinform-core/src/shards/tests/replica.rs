@@ -354,15 +354,14 @@ impl World {
 
     /// A worker has ended. Another one may be left: after a deletion by hand there are two for a while.
     pub(super) fn ended(&mut self, shard: u32, worker: (usize, u32)) {
-        let left = self
-            .replicas
-            .iter()
-            .position(|replica| !replica.is_dead && replica.open.contains_key(&shard));
-        let left = left.map(|at| (at, self.replicas[at].life));
         let work = &mut self.work[shard as usize];
-        if work.by == Some(worker) {
-            (work.by, work.ended_at) = (left, self.now);
+        if work.by != Some(worker) {
+            return;
         }
+        let mut replicas = self.replicas.iter();
+        let left = replicas.position(|other| !other.is_dead && other.open.contains_key(&shard));
+        work.by = left.map(|at| (at, self.replicas[at].life));
+        work.ended_at = self.now;
     }
 
     /// A worker begins: no other one may still write.
