@@ -479,6 +479,12 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         packages: MACHINES,
     },
     Mutant {
+        name: "H16",
+        seen: "sharding: a million seeds of the model",
+        mistake: "a claim of the running term is not taken up after the shard was lost",
+        packages: MACHINES,
+    },
+    Mutant {
         name: "K1",
         seen: "own features: audit",
         mistake: "what the server no longer has is no difference",

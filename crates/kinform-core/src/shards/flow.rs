@@ -208,8 +208,14 @@ impl Sharding {
         match slot.stage {
             Stage::Draining => {}
             Stage::Releasing if is_mine => self.write(shard, Purpose::Release, now),
-            Stage::Releasing => self.leave_shard(shard, now),
-            Stage::Owned if !is_mine => self.lose(shard, now),
+            Stage::Releasing => {
+                self.leave_shard(shard, now);
+                self.take_up(shard, now);
+            }
+            Stage::Owned if !is_mine => {
+                self.lose(shard, now);
+                self.take_up(shard, now);
+            }
             Stage::Owned => self.settle_owned(shard, now),
             _ if is_mine => {
                 self.ledger.set_stage(shard, Stage::Owned);
@@ -236,6 +242,15 @@ impl Sharding {
                 self.write(shard, Purpose::Claim, now);
             }
             Stage::Preparing => {}
+        }
+    }
+
+    /// Looks at a lost shard once more: its lease may claim it for this term, for example when a
+    /// person deleted the lease and the previous owner's release, written a second time, made it
+    /// again with an old claim. Nobody else takes a shard that is claimed by a living term.
+    fn take_up(&mut self, shard: u32, now: Instant) {
+        if !mutant!("H16") {
+            self.settle(shard, now);
         }
     }
 

@@ -439,6 +439,27 @@ fn h15_a_lease_that_a_late_read_did_not_find_is_known_once_it_is_seen_again() {
 }
 
 #[test]
+fn h16_a_claim_of_this_term_is_taken_up_once_the_work_of_the_lost_shard_has_drained() {
+    // The previous owner's release was stored, and its answer was lost; a person deleted the lease,
+    // and the release made it again.
+    check(&format!(
+        "{ALONE}
+        seen 0 - me/0 @5 -> close 0 Lost
+        drained 0 -> shrink 0, extend 0, acquire 0@5"
+    ));
+}
+
+#[test]
+fn a_claim_of_this_term_is_taken_up_where_no_work_ran() {
+    check(
+        "list
+        term 0 @1 -> extend 0, acquire 0@0, extend 1, acquire 1@0
+        stored @2
+        seen 0 - me/0 @3 -> shrink 0, extend 0, acquire 0@3",
+    );
+}
+
+#[test]
 fn a_shard_that_another_took_is_closed_at_once() {
     check(&format!(
         "{ALONE}
