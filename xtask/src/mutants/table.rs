@@ -485,6 +485,12 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         packages: MACHINES,
     },
     Mutant {
+        name: "H17",
+        seen: "sharding: a million seeds of the model",
+        mistake: "a shard is released although its claim was taken back while its work drained",
+        packages: MACHINES,
+    },
+    Mutant {
         name: "K1",
         seen: "own features: audit",
         mistake: "what the server no longer has is no difference",

@@ -4,6 +4,7 @@
 //! Preparing ──synced──▶ claim ──▶ Claimed ──released──▶ acquire ──▶ Owned ──synced──▶ Open
 //!     └──free, or the owner's term is dead──────────────▶ acquire
 //! Owned ──claimed by another, or a stop──▶ Draining ──drained──▶ Releasing ──▶ Idle
+//!   ◀──────────the claim was taken back───────┘
 //! ```
 //!
 //! One function looks at a shard and does what its record and stage ask for, whatever it was that
@@ -132,8 +133,20 @@ impl Sharding {
             return;
         }
         slot.is_open = false;
-        self.ledger.set_stage(shard, Stage::Releasing);
+        if self.keeps(shard) && !mutant!("H17") {
+            self.handing.take_if(|handing| *handing == shard);
+            self.ledger.set_stage(shard, Stage::Owned);
+        } else {
+            self.ledger.set_stage(shard, Stage::Releasing);
+        }
         self.settle(shard, now);
+    }
+
+    /// Returns whether a shard whose work has drained stays with this member: who claimed it has
+    /// taken the claim back, or is dead. Released, it would have no worker until another member has
+    /// synced it.
+    fn keeps(&self, shard: u32) -> bool {
+        self.acts() && self.is_mine(shard) && !self.is_outbid(shard)
     }
 
     /// Begins to take a shard.

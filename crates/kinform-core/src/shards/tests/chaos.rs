@@ -85,16 +85,19 @@ impl World {
         match write.purpose {
             Purpose::Acquire => {
                 self.tally.moves += 1;
+                let released_at = self.work[shard].released_at;
+                // Of a crash: a shard that was released since belonged to a member that runs.
+                let is_orphan = self.scene.is_some_and(|scene| released_at < scene);
                 let since = match self.scenario {
-                    Scenario::Crash => self.scene,
-                    _ => self.scene.map(|_| self.work[shard].released_at),
+                    Scenario::Crash if is_orphan => self.scene,
+                    _ => self.scene.map(|_| released_at),
                 };
                 if let Some(since) = since.filter(|since| *since > 0) {
                     let span = self.now - since;
                     self.tally.longest = self.tally.longest.max(span);
                     let limit = match self.scenario {
-                        Scenario::Crash => 17 * SECOND,
-                        Scenario::Drain | Scenario::Join => SECOND,
+                        Scenario::Crash if is_orphan => 17 * SECOND,
+                        Scenario::Crash | Scenario::Drain | Scenario::Join => SECOND,
                         Scenario::Chaos | Scenario::Hands => u64::MAX,
                     };
                     if span > limit {

@@ -233,6 +233,33 @@ fn h3_a_claimed_shard_is_released_when_its_work_has_ended() {
 }
 
 #[test]
+fn h17_a_shard_whose_claim_was_taken_back_while_its_work_drained_is_opened_again() {
+    check(&format!(
+        "{ALONE}
+        member b 0 @4 r1
+        seen 0 me/0 b/0 @5 -> close 0 HandOver
+        seen 0 me/0 - @6
+        drained 0 -> open 0
+        wait 1
+        seen 0 me/0 b/0 @7 -> close 0 HandOver
+        drained 0 -> release 0@7
+        stored @8 -> shrink 0"
+    ));
+}
+
+#[test]
+fn a_release_that_may_be_stored_is_written_again_although_the_claim_was_taken_back() {
+    check(&format!(
+        "{ALONE}
+        member b 0 @4 r1
+        seen 0 me/0 b/0 @5 -> close 0 HandOver
+        drained 0 -> release 0@5
+        failed -> read 0
+        seen 0 me/0 - @6 -> release 0@6"
+    ));
+}
+
+#[test]
 fn h8_a_member_hands_over_one_shard_at_a_time_and_keeps_its_floor() {
     let shards = Shards::by_uid(8).unwrap();
     let mut bench = Bench::new();
