@@ -27,6 +27,12 @@ pub use crate::trace::Keep;
 
 /// One look at the caches in this many steps.
 const LOOK: u64 = 3;
+/// With at most this many steps the caches are looked at after each, so that a script that was made
+/// short sees no less.
+const FEW_STEPS: usize = 120;
+/// The looks after the last step, and the first pause between two; each pause is twice the one before.
+const LAST_LOOKS: u32 = 6;
+const LAST_PAUSE: Duration = Duration::from_millis(50);
 
 /// The result of a run.
 #[derive(Clone, Debug)]
@@ -135,7 +141,11 @@ impl<'a> Run<'a> {
             Ok(run) => run,
             Err(failed) => return failed,
         };
+        if script.steps.len() <= FEW_STEPS {
+            run.looks = 1;
+        }
         run.steps(&script.steps, run.shared.start).await;
+        run.look_at_the_last().await;
         if run.is_whole() {
             run.settle().await;
         }
@@ -175,6 +185,18 @@ impl<'a> Run<'a> {
             self.perform(act).await;
             let looks_closely = self.shared.below(self.looks) == 0;
             self.look(looks_closely);
+        }
+    }
+
+    /// Looks at what the last steps lead to, before the faults end.
+    async fn look_at_the_last(&mut self) {
+        for number in 0..LAST_LOOKS {
+            if !self.is_whole() {
+                return;
+            }
+            let pause = LAST_PAUSE * 2_u32.pow(number);
+            self.until(Instant::now() + pause).await;
+            self.look(true);
         }
     }
 

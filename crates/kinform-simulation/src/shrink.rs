@@ -1,7 +1,7 @@
 //! A failing script becomes a short one that fails in the same way.
 //!
 //! ```text
-//! Script ─▶ all steps of a kind, halves, quarters, .. single steps left out ─▶ still fails? ─▶ Script
+//! Script ─▶ all but the last steps, all steps of a kind, halves, quarters, .. left out ─▶ still fails? ─▶ Script
 //! ```
 //!
 //! The method is that of delta debugging. A run that breaks the same promise counts, whatever it
@@ -20,6 +20,8 @@ use crate::script::{Act, Script, Step};
 const SEEDS: u64 = 4;
 /// A try that leaves out so few steps has half of them.
 const FEW: usize = 4;
+/// The first number of last steps that is tried alone; the next ones are twice the one before.
+const LAST: usize = 8;
 
 /// A failing script, and its finding.
 #[derive(Clone, Debug)]
@@ -38,10 +40,11 @@ pub fn shrink(failing: Failing, within: Duration, threads: usize) -> Failing {
         threads: threads.max(1),
         best: failing,
     };
-    shrinking.cut_the_end();
     let mut before = usize::MAX;
     while shrinking.best.script.steps.len() < before && !shrinking.is_over() {
         before = shrinking.best.script.steps.len();
+        shrinking.cut_the_end();
+        shrinking.keep_the_last();
         shrinking.leave_out_kinds();
         shrinking.leave_out();
     }
@@ -123,6 +126,27 @@ impl Shrinking {
             .collect();
         if kept.len() < steps.len() {
             self.try_one(kept);
+        }
+    }
+
+    /// Most of what led to a finding was just before it: keeps the last steps, as few as still fail,
+    /// and those that start processes.
+    fn keep_the_last(&mut self) {
+        let mut last = LAST;
+        while last * 2 < self.best.script.steps.len() && !self.is_over() {
+            let steps = &self.best.script.steps;
+            let first = steps.len() - last;
+            let is_kept = |at: usize, step: &Step| at >= first || matches!(step.act, Act::Start(_));
+            let kept: Vec<Step> = steps
+                .iter()
+                .enumerate()
+                .filter(|(at, step)| is_kept(*at, step))
+                .map(|(_, step)| step.clone())
+                .collect();
+            if kept.len() < steps.len() && self.try_one(kept) {
+                return;
+            }
+            last *= 2;
         }
     }
 

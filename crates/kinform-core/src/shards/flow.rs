@@ -143,8 +143,8 @@ impl Sharding {
     }
 
     /// Returns whether a shard whose work has drained stays with this member: who claimed it has
-    /// taken the claim back, or is dead. Released, it would have no worker until another member has
-    /// synced it.
+    /// taken the claim back, leaves or is dead. Released, it would have no worker until another
+    /// member has synced it.
     fn keeps(&self, shard: u32) -> bool {
         self.acts() && self.is_mine(shard) && !self.is_outbid(shard)
     }

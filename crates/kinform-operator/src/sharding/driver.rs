@@ -18,12 +18,13 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kinform::controller::LastWrites;
 use kinform::{Changes, Informer, Notification, Obj, ShardId, Share};
 use kinform_core::shards::{
-    Input, MemberTerm, Purpose, Report, Sharding, ShardingOptions, Step, Write,
+    CloseReason, Input, MemberTerm, Purpose, Report, Sharding, ShardingOptions, Step, Write,
 };
 use kinform_core::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::division::join;
+use super::inheritance::Inheritance;
 use super::lease::{Names, Read};
 use super::requests::{Requests, gone, seen};
 use super::stage::Stage;
@@ -53,8 +54,8 @@ pub(super) struct Driver {
     /// The last writes of owners before, at the version of a shard's lease without an owner.
     // BOUND: as many as shards.
     left: BTreeMap<ShardId, (u64, Inherited)>,
-    /// The same of shards that this member takes, until they are opened.
-    inherited: BTreeMap<ShardId, Inherited>,
+    /// The same of shards that this member takes.
+    inheritance: Inheritance,
     sweep: Sweep,
     sweeps_at: Instant,
     is_over: bool,
@@ -94,7 +95,7 @@ impl Driver {
             waits: Waits::new(share.clone(), stage.grace, stage.catch_up),
             last_writes: stage.last_writes,
             left: BTreeMap::new(),
-            inherited: BTreeMap::new(),
+            inheritance: Inheritance::default(),
             sweep: Sweep::default(),
             is_over: false,
         })
@@ -269,12 +270,17 @@ impl Driver {
         let requests = self.requests.clone();
         match step {
             Step::Extend(shard) => self.waits.extend(shard),
-            Step::Shrink(shard) => self.waits.shrink(shard),
-            Step::Open(shard) => {
-                let inherited = self.inherited.remove(&shard).unwrap_or_default();
-                self.waits.open(shard, inherited);
+            Step::Shrink(shard) => {
+                self.inheritance.forget(shard);
+                self.waits.shrink(shard);
             }
-            Step::Close { shard, reason } => self.waits.close(shard, reason),
+            Step::Open(shard) => self.waits.open(shard, self.inheritance.of(shard)),
+            Step::Close { shard, reason } => {
+                if reason == CloseReason::Lost {
+                    self.inheritance.forget(shard);
+                }
+                self.waits.close(shard, reason);
+            }
             Step::Write(write) => {
                 let last = self.told(&write);
                 self.inherit(&write);
@@ -316,18 +322,18 @@ impl Driver {
         left.map(|(_, left)| left.clone()).unwrap_or_default()
     }
 
-    /// Keeps what the owner before told, until the shard is opened: the write takes the shard only from
-    /// this state.
+    /// Keeps what the owner before told: the write takes the shard only from this state.
     fn inherit(&mut self, write: &Write) {
         if write.purpose != Purpose::Acquire {
             return;
         }
-        let inherited = match write.version {
-            // It had no owner before.
-            None => Inherited::Told(LastWrites::default()),
-            Some(version) => self.left_at(write.shard, version),
-        };
-        self.inherited.insert(write.shard, inherited);
+        match write.version {
+            None => self.inheritance.make(write.shard),
+            Some(version) => {
+                let told = self.left_at(write.shard, version);
+                self.inheritance.take(write.shard, told);
+            }
+        }
     }
 
     /// Says that this member leaves, until it is said or the loop ends.

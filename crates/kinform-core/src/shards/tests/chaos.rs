@@ -86,7 +86,7 @@ impl World {
             Purpose::Acquire => {
                 self.tally.moves += 1;
                 let released_at = self.work[shard].released_at;
-                // Of a crash: a shard that was released since belonged to a member that runs.
+                // A shard that was released since the crash is counted from its release.
                 let is_orphan = self.scene.is_some_and(|scene| released_at < scene);
                 let since = match self.scenario {
                     Scenario::Crash if is_orphan => self.scene,

@@ -16,7 +16,7 @@ use crate::election::{
 use crate::election::{Election, LeaseOptions, OnStop};
 
 use super::server::{Change, Stored};
-use super::world::{Event, Scenario, World};
+use super::world::{Event, SCENE_AT, Scenario, World};
 use super::*;
 
 /// The timings of member leases: the default, with half of the renewals.
@@ -387,8 +387,14 @@ impl World {
         let gap = self.now.saturating_sub(work.ended_at);
         let work = &mut self.work[shard as usize];
         work.by = Some((at, life));
+        // The longest one since the scene.
+        let before = if work.opened_at > SCENE_AT {
+            work.gap
+        } else {
+            0
+        };
         work.opened_at = self.now;
-        work.gap = gap;
+        work.gap = gap.max(before);
         self.tally.opens += 1;
         let replica = &mut self.replicas[at];
         replica.epoch += 1;
