@@ -192,6 +192,10 @@ const ALONE: &str = "list
     synced 0 -> open 0
     synced 1 -> open 1";
 
+/// The member b comes, and claims the first one.
+const CLAIMED: &str = "member b 0 @4 r1
+    seen 0 me/0 b/0 @5 -> close 0 HandOver";
+
 /// The member b has both, and this one comes.
 const SECOND: &str = "member b 0 @1 r1
     seen 0 b/0 - @2
@@ -224,8 +228,7 @@ fn h7_a_shard_of_another_is_synced_then_claimed_then_awaited_then_acquired() {
 fn h3_a_claimed_shard_is_released_when_its_work_has_ended() {
     check(&format!(
         "{ALONE}
-        member b 0 @4 r1
-        seen 0 me/0 b/0 @5 -> close 0 HandOver
+        {CLAIMED}
         drained 0 -> release 0@5
         stored @6 -> shrink 0
         seen 0 b/0 - @7"
@@ -236,8 +239,7 @@ fn h3_a_claimed_shard_is_released_when_its_work_has_ended() {
 fn h17_a_shard_whose_claim_was_taken_back_while_its_work_drained_is_opened_again() {
     check(&format!(
         "{ALONE}
-        member b 0 @4 r1
-        seen 0 me/0 b/0 @5 -> close 0 HandOver
+        {CLAIMED}
         seen 0 me/0 - @6
         drained 0 -> open 0
         wait 1
@@ -251,8 +253,7 @@ fn h17_a_shard_whose_claim_was_taken_back_while_its_work_drained_is_opened_again
 fn a_release_that_may_be_stored_is_written_again_although_the_claim_was_taken_back() {
     check(&format!(
         "{ALONE}
-        member b 0 @4 r1
-        seen 0 me/0 b/0 @5 -> close 0 HandOver
+        {CLAIMED}
         drained 0 -> release 0@5
         failed -> read 0
         seen 0 me/0 - @6 -> release 0@6"
@@ -295,8 +296,7 @@ fn h8_a_member_hands_over_one_shard_at_a_time_and_keeps_its_floor() {
 fn h6_a_release_without_an_answer_is_tried_again_and_the_queue_stays_closed() {
     check(&format!(
         "{ALONE}
-        member b 0 @4 r1
-        seen 0 me/0 b/0 @5 -> close 0 HandOver
+        {CLAIMED}
         drained 0 -> release 0@5
         failed -> read 0
         seen 0 me/0 b/0 @5
