@@ -32,6 +32,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use kinform_testkit::Loss;
@@ -113,8 +114,7 @@ impl Ports {
             let step = TAKEN.fetch_add(3, Ordering::Relaxed);
             let at = first.wrapping_add(step) % (width - 2);
             let server = PORTS.start + u16::try_from(at).map_err(io::Error::other)?;
-            let free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
-            if (server..server + 3).all(free) {
+            if (server..server + 3).all(is_free) {
                 return Ok(Self {
                     server,
                     etcd: server + 1,
@@ -124,6 +124,29 @@ impl Ports {
         }
         Err(io::Error::other(format!("no free ports in {PORTS:?}")))
     }
+
+    /// Returns once a killed API server has let go of its port; a process that is killed needs a
+    /// fifth of a second to end on a busy machine. So has etcd, where `directory` has none that
+    /// runs.
+    async fn until_free(self, directory: &Path) -> Result<(), StageError> {
+        let mut awaited = vec![self.server];
+        if !directory.join("etcd.pid").exists() {
+            awaited.extend([self.etcd, self.peers]);
+        }
+        // BOUND: ten seconds.
+        for _ in 0..500 {
+            awaited.retain(|port| !is_free(*port));
+            if awaited.is_empty() {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Err(format!("the servers were killed, but something listens at {awaited:?} still").into())
+    }
+}
+
+fn is_free(port: u16) -> bool {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
 impl Oracle {
@@ -219,16 +242,19 @@ impl Oracle {
     /// # Errors
     /// It cannot be killed, or does not come up.
     pub async fn restart_server(&self) -> Result<(), StageError> {
+        let id = std::fs::read_to_string(self.directory.join("apiserver.pid"))?;
+        let killed = Command::new("kill").args(["-KILL", id.trim()]).status()?;
+        if !killed.success() {
+            return Err(format!("the API server cannot be killed: {killed}").into());
+        }
+        self.up_again().await
+    }
+
+    /// Starts what was stopped, at the same ports.
+    async fn up_again(&self) -> Result<(), StageError> {
         let (directory, ports, flags) = (self.directory.clone(), self.ports, self.flags);
-        let restart = move || -> Result<(), StageError> {
-            let id = std::fs::read_to_string(directory.join("apiserver.pid"))?;
-            let killed = Command::new("kill").args(["-KILL", id.trim()]).status()?;
-            if !killed.success() {
-                return Err(format!("the API server cannot be killed: {killed}").into());
-            }
-            up(&directory, ports, flags)
-        };
-        tokio::task::spawn_blocking(restart).await?
+        ports.until_free(&directory).await?;
+        tokio::task::spawn_blocking(move || up(&directory, ports, flags)).await?
     }
 }
 
@@ -273,12 +299,10 @@ impl Stage for Oracle {
 
     fn restart(&mut self, _: Loss) -> BoxFuture<'_, Result<(), StageError>> {
         Box::pin(async {
-            let (directory, ports, flags) = (self.directory.clone(), self.ports, self.flags);
-            let restart = move || {
-                script("down", &directory, ports, "")?;
-                up(&directory, ports, flags)
-            };
-            tokio::task::spawn_blocking(restart).await?
+            let (directory, ports) = (self.directory.clone(), self.ports);
+            let down = move || script("down", &directory, ports, "");
+            tokio::task::spawn_blocking(down).await??;
+            self.up_again().await
         })
     }
 }
