@@ -125,9 +125,9 @@ impl Ports {
         Err(io::Error::other(format!("no free ports in {PORTS:?}")))
     }
 
-    /// Returns once a killed API server has let go of its port; a process that is killed needs a
-    /// fifth of a second to end on a busy machine. So has etcd, where `directory` has none that
-    /// runs.
+    /// Returns once nothing listens at the port of the API server that was killed: on a busy machine
+    /// its process needs a fifth of a second to end. The same for etcd, where `directory` has none
+    /// that runs.
     async fn until_free(self, directory: &Path) -> Result<(), StageError> {
         let mut awaited = vec![self.server];
         if !directory.join("etcd.pid").exists() {
@@ -177,10 +177,7 @@ impl Oracle {
         let home = tempfile::tempdir()?;
         let (directory, ports) = (home.path().to_owned(), Ports::free()?);
         if let Err(error) = up(&directory, ports, flags) {
-            return Err(match script("down", &directory, ports, "") {
-                Ok(()) => error,
-                Err(down) => format!("{error}; and {down}").into(),
-            });
+            return Err(stopped(error, &directory, ports));
         }
         let config = config(&directory).await?;
         let mut oracle = Self {
@@ -208,9 +205,12 @@ impl Oracle {
         for name in SHARED {
             std::fs::copy(self.directory.join(name), directory.join(name))?;
         }
-        up(&directory, ports, flags)?;
+        let came_up = up(&directory, ports, flags);
         // Else its end would be that of etcd.
         std::fs::remove_file(directory.join("etcd.pid"))?;
+        if let Err(error) = came_up {
+            return Err(stopped(error, &directory, ports));
+        }
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, ports.server));
         Ok(Self {
             config: config(&directory).await?,
@@ -286,6 +286,14 @@ fn script(name: &str, directory: &Path, ports: Ports, flags: &str) -> Result<(),
 
 fn up(directory: &Path, ports: Ports, flags: &str) -> Result<(), StageError> {
     script("up", directory, ports, flags)
+}
+
+/// Stops what came up of a server that did not. Returns why it did not.
+fn stopped(error: StageError, directory: &Path, ports: Ports) -> StageError {
+    match script("down", directory, ports, "") {
+        Ok(()) => error,
+        Err(down) => format!("{error}; and {down}").into(),
+    }
 }
 
 impl Stage for Oracle {
