@@ -150,6 +150,8 @@ struct Switches {
     refusing: bool,
     silent: bool,
     endless_initial_events: bool,
+    no_initial_events: bool,
+    refuses_expired: bool,
     replica: Option<u64>,
     lag: Option<WatchLag>,
 }
@@ -234,6 +236,20 @@ impl Faults {
             .send_modify(|switches| switches.endless_initial_events = true);
     }
 
+    /// Leaves out the initial events of streaming lists that begin from now on. Their end bookmark is
+    /// sent, as if there were no objects.
+    pub fn without_initial_events(&self) {
+        self.switches
+            .send_modify(|switches| switches.no_initial_events = true);
+    }
+
+    /// Refuses watches whose history has expired with the status 410, as aggregated API servers do.
+    /// By default such a watch is accepted, and fails with an ERROR event, as upstream.
+    pub fn refuse_expired_watches(&self) {
+        self.switches
+            .send_modify(|switches| switches.refuses_expired = true);
+    }
+
     pub(crate) fn set_replica(&self, revision: Option<u64>) {
         self.switches
             .send_modify(|switches| switches.replica = revision);
@@ -253,6 +269,14 @@ impl Faults {
 
     pub(crate) fn sends_initial_events_end(&self) -> bool {
         !self.switches.borrow().endless_initial_events
+    }
+
+    pub(crate) fn sends_initial_events(&self) -> bool {
+        !self.switches.borrow().no_initial_events
+    }
+
+    pub(crate) fn refuses_expired_watches(&self) -> bool {
+        self.switches.borrow().refuses_expired
     }
 
     /// Returns the fault for a request, if a rule matches it.

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use crate::generate::NAMESPACES;
 use crate::history::SECRETS;
 use crate::script::{Change, Hand, Verb};
-use crate::settings::COPIED;
+use crate::settings::{COPIED, Expiry};
 
 /// BOUND: the events that the servers remember.
 const HISTORY: usize = 20_000;
@@ -49,6 +49,7 @@ pub(crate) struct Cluster {
     writes: u64,
     /// The uid of a lease that somebody else labelled.
     labelled: Option<String>,
+    expiry: Expiry,
 }
 
 /// A copy of the storage.
@@ -68,7 +69,7 @@ pub(crate) enum Revisions {
 
 impl Cluster {
     /// Two servers, with the namespaces and, for a hard fence, its policy.
-    pub(crate) async fn start(with_fence: bool) -> Result<Self, String> {
+    pub(crate) async fn start(with_fence: bool, expiry: Expiry) -> Result<Self, String> {
         let start = Instant::now();
         // Any time will do, as long as it is the same in each run.
         let epoch = Timestamp::from_second(1_800_000_000).map_err(|error| error.to_string())?;
@@ -84,7 +85,10 @@ impl Cluster {
             jump: 0,
             writes: 0,
             labelled: None,
+            expiry,
         };
+        cluster.heal(0);
+        cluster.heal(1);
         for name in NAMESPACES {
             let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
             cluster.must("/api/v1/namespaces", &body).await?;
@@ -167,7 +171,22 @@ impl Cluster {
             second(now)
         };
         self.servers[number] = Some(builder.state(state).in_process());
+        self.heal(number);
         true
+    }
+
+    /// Ends the faults of a server that is up; its habits stay.
+    pub(crate) fn heal(&self, number: usize) {
+        let Some(server) = self.server(number) else {
+            return;
+        };
+        let faults = server.faults();
+        faults.clear();
+        faults.delay_watches(None);
+        if self.expiry == Expiry::Refusal {
+            faults.refuse_expired_watches();
+        }
+        server.catch_up();
     }
 
     /// Takes a backup.

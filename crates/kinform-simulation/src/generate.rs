@@ -13,7 +13,7 @@ use crate::script::{
     Act, Asks, Change, Follow, Hand, Handling, Net, On, Script, Step, Trap, Trouble, VERSION, Verb,
     Watched,
 };
-use crate::settings::{Fence, Lease, Replica, Settings, Style};
+use crate::settings::{Expiry, Fence, Lease, Replica, Settings, Style};
 
 /// The namespaces of the objects.
 pub(crate) const NAMESPACES: [&str; 3] = ["apple", "birch", "cedar"];
@@ -27,6 +27,9 @@ const WRITES: usize = 200;
 const FAULTS: std::ops::RangeInclusive<usize> = 10..=18;
 /// The length of a run, and of a part of a long one, in milliseconds.
 pub(crate) const LENGTH: u64 = 300_000;
+
+/// Replies in a row that tell a client which waits between its tries from one that does not.
+const MANY: usize = 200;
 
 /// The script of a seed.
 #[must_use]
@@ -122,6 +125,10 @@ fn settings(random: &mut SmallRng) -> Settings {
         },
         fencing,
         style,
+        expiry: match random.random_ratio(1, 3) {
+            true => Expiry::Refusal,
+            false => Expiry::Event,
+        },
         finalizer: random.random_ratio(1, 4),
         replicas,
     }
@@ -273,7 +280,7 @@ fn trouble(random: &mut SmallRng) -> Trouble {
     );
     let times = random.random_range(1..4);
     let lasts = spread(random, 60_000);
-    match random.random_range(0..23) {
+    match random.random_range(0..24) {
         0 => Trouble::Restart(spread(random, 30_000)),
         1 | 2 => Trouble::RestartWithoutHistory(spread(random, 30_000)),
         3 => Trouble::Restore(spread(random, 30_000)),
@@ -294,9 +301,10 @@ fn trouble(random: &mut SmallRng) -> Trouble {
         16 => Trouble::Reply(asks, 410, times),
         17 => Trouble::Foreign(asks, times),
         18 => Trouble::ExpiredEvent(times),
-        19 => Trouble::EmptyStream(times),
+        19 => Trouble::EmptyStream(*choose(random, &[times, times, MANY])),
         20 => Trouble::Truncate(asks, random.random_range(0..4000)),
         21 => Trouble::StallBody(asks, random.random_range(0..2000)),
+        22 => Trouble::NoInitialEvents(spread(random, 250_000)),
         _ => Trouble::Delay(asks, random.random_range(10..5_000)),
     }
 }

@@ -268,10 +268,11 @@ mod tests {
     use super::*;
     use crate::cluster::Cluster;
     use crate::script::{Change, Verb};
+    use crate::settings::Expiry;
 
     #[tokio::test(start_paused = true)]
     async fn what_is_forgotten_leaves_the_last_version_of_each_object() {
-        let mut cluster = Cluster::start(false).await.unwrap();
+        let mut cluster = Cluster::start(false, Expiry::Event).await.unwrap();
         let mut history = History::new(cluster.store());
         let change = |name, verb, value| Change {
             namespace: 0,

@@ -35,7 +35,7 @@ pub const STATES: [State; 6] = [
 ];
 
 /// All kinds of faults, as scripts name them.
-pub const FAULTS: [&str; 47] = [
+pub const FAULTS: [&str; 48] = [
     "crash",
     "stop",
     "pause",
@@ -72,6 +72,7 @@ pub const FAULTS: [&str; 47] = [
     "lateWatches",
     "noBookmarks",
     "noInitialEventsEnd",
+    "noInitialEvents",
     "lag",
     "expire",
     "reply410",

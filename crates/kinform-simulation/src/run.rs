@@ -154,7 +154,8 @@ impl<'a> Run<'a> {
 
     /// A run in which nothing has happened.
     pub(crate) async fn begin(script: &'a Script, keep: Keep) -> Result<Self, Outcome> {
-        let cluster = Cluster::start(script.settings.fencing == Fence::Hard).await;
+        let settings = &script.settings;
+        let cluster = Cluster::start(settings.fencing == Fence::Hard, settings.expiry).await;
         let cluster = cluster.map_err(failed)?;
         let history = History::new(cluster.store());
         let (shared, orders) = Shared::new(script.seed, keep, history);

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::settings::Settings;
 
 /// The version of the format.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// The script of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -217,6 +217,8 @@ pub enum Trouble {
     NoBookmarks(u64),
     /// Streaming lists have no end for this long.
     NoInitialEventsEnd(u64),
+    /// Streaming lists that begin within this time are their end alone.
+    NoInitialEvents(u64),
     /// It lags behind the storage for this long.
     Lag(u64),
     /// The history is forgotten.

@@ -1,7 +1,7 @@
 //! The settings of a run: how its processes are made.
 //!
 //! ```text
-//! seed ─▶ Settings { lease, fencing, style, replicas } ─▶ each process, at each of its starts
+//! seed ─▶ Settings { lease, fencing, style, expiry, replicas } ─▶ each process, at each of its starts
 //! ```
 
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,8 @@ pub struct Settings {
     pub fencing: Fence,
     /// The way in which a reconcile makes its child.
     pub style: Style,
+    /// The word of the servers for a watch whose history expired.
+    pub expiry: Expiry,
     /// The controller keeps a finalizer.
     pub finalizer: bool,
     /// The processes.
@@ -62,6 +64,16 @@ pub enum Style {
     CreateOrUpdate,
     /// A name of the server's choice, if the cache has no child.
     Generate,
+}
+
+/// The word of a server for a watch whose history expired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Expiry {
+    /// An error event, as that of a real API server.
+    Event,
+    /// The status 410, as that of an aggregated one.
+    Refusal,
 }
 
 /// The settings of one process.

@@ -65,11 +65,7 @@ impl Run<'_> {
         self.clear_agenda();
         for number in 0..2 {
             self.resume(number);
-            if let Some(server) = self.cluster.server(number) {
-                server.faults().clear();
-                server.faults().delay_watches(None);
-                server.catch_up();
-            }
+            self.cluster.heal(number);
         }
         for replica in self.replicas.iter().flatten() {
             replica.wire.heal_all();

@@ -112,11 +112,7 @@ impl Run<'_> {
                 self.resume(1);
             }
             Due::ServerHeals(number) => {
-                if let Some(server) = self.cluster.server(number) {
-                    server.faults().clear();
-                    server.faults().delay_watches(None);
-                    server.catch_up();
-                }
+                self.cluster.heal(number);
             }
             Due::CatchUp(number) => {
                 if let Some(server) = self.cluster.server(number) {
@@ -282,6 +278,10 @@ impl Run<'_> {
                 self.plan(millis(lasts), Due::CatchUp(number));
                 return;
             }
+            Trouble::NoInitialEvents(lasts) => {
+                faults.without_initial_events();
+                lasts
+            }
             Trouble::Reply(asks, code, times) => {
                 return rule(asks, Fault::Reply(status(code)), times);
             }
@@ -436,6 +436,7 @@ fn name(act: &Act) -> Option<&'static str> {
             Trouble::LateWatches(..) => "lateWatches",
             Trouble::NoBookmarks(_) => "noBookmarks",
             Trouble::NoInitialEventsEnd(_) => "noInitialEventsEnd",
+            Trouble::NoInitialEvents(_) => "noInitialEvents",
             Trouble::Lag(_) => "lag",
             Trouble::Expire => "expire",
             Trouble::Reply(_, 410, _) => "reply410",

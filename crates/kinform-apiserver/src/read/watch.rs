@@ -72,6 +72,9 @@ pub(crate) async fn watch(
         .start(version, options.initial_events == Some(true))
         .await
     {
+        if status.is_expired() && state.faults.refuses_expired_watches() {
+            return Err(status);
+        }
         // The watch is accepted already: later failures are events.
         watcher.fail(&status);
     }
@@ -195,7 +198,10 @@ impl Watcher {
         };
         self.source.reached(asked).await?;
         let view = self.source.replica();
-        let (at, end) = self.selection.bounds(&view.snapshot);
+        let (mut at, end) = self.selection.bounds(&view.snapshot);
+        if !self.state.faults.sends_initial_events() {
+            at = end;
+        }
         self.cursor = view.revision;
         self.initial = Some(Initial {
             snapshot: view.snapshot,

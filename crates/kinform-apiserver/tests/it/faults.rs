@@ -170,6 +170,39 @@ async fn bookmarks_can_stay_away() {
     assert_eq!(watch.within(Duration::from_secs(200)).await, ["END"]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_can_be_its_end_alone() {
+    let (server, service) = server().await;
+    let before = create(&service, "a", "x", json!({})).await;
+    server.faults().without_initial_events();
+    let path = format!(
+        "{ALL}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan\
+         &allowWatchBookmarks=true&timeoutSeconds=100"
+    );
+    let mut watch = Watch::open(&service, &path).await;
+    assert_eq!(watch.tell().await, format!("BOOKMARK {before}"));
+    let after = create(&service, "a", "y", json!({})).await;
+    assert_eq!(watch.tell().await, format!("ADDED a/y {after}"));
+    server.faults().clear();
+    let mut watch = Watch::open(&service, &path).await;
+    assert_eq!(watch.tell().await, format!("ADDED a/x {before}"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_whose_history_expired_can_be_refused() {
+    let (server, service) = server().await;
+    let before = create(&service, "a", "x", json!({})).await;
+    create(&service, "a", "y", json!({})).await;
+    server.store().compact(u64::MAX);
+    let path = format!("{ALL}?watch=1&resourceVersion={before}");
+    assert_eq!(get(&service, &path).await.0, 200);
+    server.faults().refuse_expired_watches();
+    let (code, status) = get(&service, &path).await;
+    assert_eq!((code, &status["reason"]), (410, &json!("Expired")));
+    let list = format!("{ALL}?resourceVersion=0");
+    assert_eq!(get(&service, &list).await.0, 200);
+}
+
 async fn lags(lag: Option<WatchLag>) -> Vec<u128> {
     lags_of(lag, 1).await
 }
