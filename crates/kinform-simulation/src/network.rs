@@ -171,6 +171,11 @@ impl Wire {
         lock(&self.0.dark_since).map_or(Duration::ZERO, |since| since.elapsed())
     }
 
+    /// Returns whether nothing comes through.
+    pub(crate) fn is_dark(&self) -> bool {
+        lock(&self.0.dark_since).is_some()
+    }
+
     /// A fault begins.
     pub(crate) fn begin(&self, what: Net) {
         match what {

@@ -64,7 +64,7 @@ impl Run<'_> {
                 }
             }
             Act::Server(number, what) => self.server(number, what).await,
-            Act::Lease(hand) => self.cluster.write_lease(hand).await,
+            Act::Lease(hand) => self.meddle(hand).await,
             Act::Handler(number, what) => self.handler(number, what).await,
             Act::Namespace(number, namespace, follow) => self.namespace(number, namespace, follow),
             Act::Relist(number) => {
@@ -304,6 +304,16 @@ impl Run<'_> {
             _ => return,
         };
         self.plan(millis(ends), Due::ServerHeals(number));
+    }
+
+    /// Somebody else writes the lease. It is not deleted while its holder hears nothing: a process
+    /// that starts then and has never seen it makes another one, and none of the two can know.
+    async fn meddle(&mut self, hand: Hand) {
+        let hears_nothing = |one: &Replica| one.operator.term().is_some() && one.wire.is_dark();
+        let is_held = self.replicas.iter().flatten().any(hears_nothing);
+        if hand == Hand::Label || !is_held {
+            self.cluster.write_lease(hand).await;
+        }
     }
 
     async fn handler(&mut self, number: usize, what: Handling) {

@@ -180,7 +180,7 @@ async fn a_streaming_list_can_be_its_end_alone() {
          &allowWatchBookmarks=true&timeoutSeconds=100"
     );
     let mut watch = Watch::open(&service, &path).await;
-    assert_eq!(watch.tell().await, format!("BOOKMARK {before}"));
+    assert_eq!(watch.tell().await, format!("SYNCED {before}"));
     let after = create(&service, "a", "y", json!({})).await;
     assert_eq!(watch.tell().await, format!("ADDED a/y {after}"));
     server.faults().clear();
