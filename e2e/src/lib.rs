@@ -126,8 +126,8 @@ impl Ports {
     }
 
     /// Returns once nothing listens at the port of the API server that was killed: on a busy machine
-    /// its process needs a fifth of a second to end. The same for etcd, where `directory` has none
-    /// that runs.
+    /// its process needs a fifth of a second to end. The ports of etcd are waited for, too, unless
+    /// `directory` has the id of an etcd that still runs.
     async fn until_free(self, directory: &Path) -> Result<(), StageError> {
         let mut awaited = vec![self.server];
         if !directory.join("etcd.pid").exists() {
@@ -242,11 +242,16 @@ impl Oracle {
     /// # Errors
     /// It cannot be killed, or does not come up.
     pub async fn restart_server(&self) -> Result<(), StageError> {
-        let id = std::fs::read_to_string(self.directory.join("apiserver.pid"))?;
-        let killed = Command::new("kill").args(["-KILL", id.trim()]).status()?;
-        if !killed.success() {
-            return Err(format!("the API server cannot be killed: {killed}").into());
-        }
+        let directory = self.directory.clone();
+        let kill = move || -> Result<(), StageError> {
+            let id = std::fs::read_to_string(directory.join("apiserver.pid"))?;
+            let killed = Command::new("kill").args(["-KILL", id.trim()]).status()?;
+            if !killed.success() {
+                return Err(format!("the API server cannot be killed: {killed}").into());
+            }
+            Ok(())
+        };
+        tokio::task::spawn_blocking(kill).await??;
         self.up_again().await
     }
 

@@ -243,8 +243,8 @@ impl Faults {
             .send_modify(|switches| switches.no_initial_events = true);
     }
 
-    /// Refuses watches whose history has expired with the status 410, as aggregated API servers do.
-    /// By default such a watch is accepted, and fails with an ERROR event, as upstream.
+    /// Refuses watches whose history has expired with the status 410. By default such a watch is
+    /// accepted and then fails with an ERROR event, as upstream.
     pub fn refuse_expired_watches(&self) {
         self.switches
             .send_modify(|switches| switches.refuses_expired = true);

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use crate::generate::NAMESPACES;
 use crate::history::SECRETS;
 use crate::script::{Change, Hand, Verb};
-use crate::settings::{COPIED, Expiry};
+use crate::settings::{COPIED, Expiry, Fence, Settings};
 
 /// BOUND: the events that the servers remember.
 const HISTORY: usize = 20_000;
@@ -69,7 +69,7 @@ pub(crate) enum Revisions {
 
 impl Cluster {
     /// Two servers, with the namespaces and, for a hard fence, its policy.
-    pub(crate) async fn start(with_fence: bool, expiry: Expiry) -> Result<Self, String> {
+    pub(crate) async fn start(settings: &Settings) -> Result<Self, String> {
         let start = Instant::now();
         // Any time will do, as long as it is the same in each run.
         let epoch = Timestamp::from_second(1_800_000_000).map_err(|error| error.to_string())?;
@@ -85,7 +85,7 @@ impl Cluster {
             jump: 0,
             writes: 0,
             labelled: None,
-            expiry,
+            expiry: settings.expiry,
         };
         cluster.heal(0);
         cluster.heal(1);
@@ -93,7 +93,7 @@ impl Cluster {
             let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
             cluster.must("/api/v1/namespaces", &body).await?;
         }
-        if with_fence {
+        if settings.fencing == Fence::Hard {
             let lease = format!("default/{LEASE}");
             let policy = FencePolicy::new("fence", lease, ACCOUNT).resource("", "secrets");
             let [policy, binding] = policy.objects();

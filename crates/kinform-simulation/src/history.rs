@@ -267,12 +267,15 @@ impl History {
 mod tests {
     use super::*;
     use crate::cluster::Cluster;
+    use crate::generate::script;
     use crate::script::{Change, Verb};
-    use crate::settings::Expiry;
+    use crate::settings::Fence;
 
     #[tokio::test(start_paused = true)]
     async fn what_is_forgotten_leaves_the_last_version_of_each_object() {
-        let mut cluster = Cluster::start(false, Expiry::Event).await.unwrap();
+        let mut settings = script(0).settings;
+        settings.fencing = Fence::Guard;
+        let mut cluster = Cluster::start(&settings).await.unwrap();
         let mut history = History::new(cluster.store());
         let change = |name, verb, value| Change {
             namespace: 0,

@@ -21,7 +21,6 @@ use crate::history::History;
 use crate::reach::Reach;
 use crate::replica::Replica;
 use crate::script::{Act, Change, Net, Script, Step, Verb};
-use crate::settings::Fence;
 use crate::shared::{Order, Shared};
 pub use crate::trace::Keep;
 
@@ -154,8 +153,7 @@ impl<'a> Run<'a> {
 
     /// A run in which nothing has happened.
     pub(crate) async fn begin(script: &'a Script, keep: Keep) -> Result<Self, Outcome> {
-        let settings = &script.settings;
-        let cluster = Cluster::start(settings.fencing == Fence::Hard, settings.expiry).await;
+        let cluster = Cluster::start(&script.settings).await;
         let cluster = cluster.map_err(failed)?;
         let history = History::new(cluster.store());
         let (shared, orders) = Shared::new(script.seed, keep, history);

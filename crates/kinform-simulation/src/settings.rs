@@ -26,7 +26,7 @@ pub struct Settings {
     pub fencing: Fence,
     /// The way in which a reconcile makes its child.
     pub style: Style,
-    /// The word of the servers for a watch whose history expired.
+    /// The answer of the servers to a watch whose history expired.
     pub expiry: Expiry,
     /// The controller keeps a finalizer.
     pub finalizer: bool,
@@ -66,13 +66,13 @@ pub enum Style {
     Generate,
 }
 
-/// The word of a server for a watch whose history expired.
+/// The answer of a server to a watch whose history expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Expiry {
     /// An error event, as that of a real API server.
     Event,
-    /// The status 410, as that of an aggregated one.
+    /// The status 410, in place of the event.
     Refusal,
 }
 

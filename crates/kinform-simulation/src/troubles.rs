@@ -34,6 +34,9 @@ fn millis(millis: u64) -> Duration {
 impl Run<'_> {
     /// Something happens that is no write.
     pub(crate) async fn trouble(&mut self, act: &Act) {
+        if self.is_left_out(act) {
+            return;
+        }
         self.count(act);
         match *act {
             Act::Write(_) => {}
@@ -64,7 +67,7 @@ impl Run<'_> {
                 }
             }
             Act::Server(number, what) => self.server(number, what).await,
-            Act::Lease(hand) => self.meddle(hand).await,
+            Act::Lease(hand) => self.cluster.write_lease(hand).await,
             Act::Handler(number, what) => self.handler(number, what).await,
             Act::Namespace(number, namespace, follow) => self.namespace(number, namespace, follow),
             Act::Relist(number) => {
@@ -306,14 +309,11 @@ impl Run<'_> {
         self.plan(millis(ends), Due::ServerHeals(number));
     }
 
-    /// Somebody else writes the lease. It is not deleted while its holder hears nothing: a process
-    /// that starts then and has never seen it makes another one, and none of the two can know.
-    async fn meddle(&mut self, hand: Hand) {
+    /// The lease is not deleted while its holder hears nothing: a process that starts then and has
+    /// never seen it makes another one, and neither of the two can know of the other.
+    fn is_left_out(&self, act: &Act) -> bool {
         let hears_nothing = |one: &Replica| one.operator.term().is_some() && one.wire.is_dark();
-        let is_held = self.replicas.iter().flatten().any(hears_nothing);
-        if hand == Hand::Label || !is_held {
-            self.cluster.write_lease(hand).await;
-        }
+        matches!(act, Act::Lease(Hand::Delete)) && self.replicas.iter().flatten().any(hears_nothing)
     }
 
     async fn handler(&mut self, number: usize, what: Handling) {
