@@ -40,6 +40,12 @@ pub fn begin(seed: u64) -> Simulated {
     }
 }
 
+/// Returns whether this thread simulates.
+#[must_use]
+pub fn is_on() -> bool {
+    STATE.get().is_some()
+}
+
 /// Returns the next number of this thread's sequence (SplitMix64), or `None` if the thread does not
 /// simulate.
 #[must_use]
@@ -58,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_seed_gives_one_sequence_and_none_outlives_its_guard() {
-        assert_eq!(next(), None);
+        assert_eq!((next(), is_on()), (None, false));
         let drawn = |seed| {
             let _guard = begin(seed);
             [next(), next(), next()]
@@ -68,6 +74,7 @@ mod tests {
         let outer = begin(1);
         let first = next();
         drop(begin(2));
+        assert!(is_on());
         assert_ne!(next(), first);
         drop(outer);
         assert_eq!(next(), None);

@@ -152,6 +152,8 @@ struct Switches {
     endless_initial_events: bool,
     no_initial_events: bool,
     refuses_expired: bool,
+    ignores_versions: bool,
+    refuses_tokens: bool,
     replica: Option<u64>,
     lag: Option<WatchLag>,
 }
@@ -250,6 +252,20 @@ impl Faults {
             .send_modify(|switches| switches.refuses_expired = true);
     }
 
+    /// Does not wait for the version that a read asks for: a server that lags behind its storage
+    /// answers with what it has.
+    pub fn ignore_asked_versions(&self) {
+        self.switches
+            .send_modify(|switches| switches.ignores_versions = true);
+    }
+
+    /// Refuses each continue token with the status 410, as a server that compacts its history between
+    /// two pages. The token of that refusal, for the rest of the list as it is now, is accepted.
+    pub fn refuse_continue_tokens(&self) {
+        self.switches
+            .send_modify(|switches| switches.refuses_tokens = true);
+    }
+
     pub(crate) fn set_replica(&self, revision: Option<u64>) {
         self.switches
             .send_modify(|switches| switches.replica = revision);
@@ -277,6 +293,14 @@ impl Faults {
 
     pub(crate) fn refuses_expired_watches(&self) -> bool {
         self.switches.borrow().refuses_expired
+    }
+
+    pub(crate) fn ignores_asked_versions(&self) -> bool {
+        self.switches.borrow().ignores_versions
+    }
+
+    pub(crate) fn refuses_continue_tokens(&self) -> bool {
+        self.switches.borrow().refuses_tokens
     }
 
     /// Returns the fault for a request, if a rule matches it.

@@ -11,6 +11,7 @@ use kinform::{IndexReader, Informer, Snapshot};
 use kinform_testkit::checks::event_model::Truth;
 use kube_core::DynamicObject;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::finding::Invariant;
 use crate::history::{Fact, History};
@@ -205,6 +206,20 @@ impl Cache {
         });
         let gap = quick.filter_map(|one| lock(&one.gap).clone()).next()?;
         Some((Invariant::I12, gap))
+    }
+
+    /// An object of which a quick handler has heard nothing since this time.
+    pub(crate) fn untold(&self, since: Instant) -> Option<String> {
+        let all = self.informer.snapshot().list();
+        self.listeners
+            .iter()
+            .filter(|one| one.is_quick)
+            .find_map(|listener| {
+                let told = lock(&listener.told);
+                let is_old = |key: &String| told.get(key).is_none_or(|at| *at < since);
+                let old = all.iter().map(|one| one.key().to_string()).find(is_old)?;
+                Some(format!("{} has not heard of {old}", listener.name))
+            })
     }
 
     /// The differences from the server, by bytes; `None` if there are none.

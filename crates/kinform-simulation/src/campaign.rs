@@ -36,6 +36,8 @@ pub struct Summary {
     pub writes: u64,
     /// The reconciles.
     pub reconciles: u64,
+    /// The caches that went on from what was on disk, without a list.
+    pub resumed: u64,
     /// The events of all traces.
     pub events: u64,
     /// The virtual time of all runs.
@@ -136,6 +138,7 @@ fn one(seed: u64, number: u64, own: &mut Summary) {
     own.runs += 1;
     own.writes += outcome.writes;
     own.reconciles += outcome.reconciles;
+    own.resumed += outcome.resumed;
     own.events += outcome.events;
     own.lasted += outcome.lasted;
     own.reach.add(&outcome.reach);
@@ -166,6 +169,7 @@ fn add(total: &mut Summary, own: Summary) {
     total.twice += own.twice;
     total.writes += own.writes;
     total.reconciles += own.reconciles;
+    total.resumed += own.resumed;
     total.events += own.events;
     total.lasted += own.lasted;
     total.reach.add(&own.reach);

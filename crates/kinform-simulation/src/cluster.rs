@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use crate::generate::NAMESPACES;
 use crate::history::SECRETS;
 use crate::script::{Change, Hand, Verb};
-use crate::settings::{COPIED, Expiry, Fence, Settings};
+use crate::settings::{Behind, COPIED, Expiry, Fence, Servers, Settings, Tokens};
 
 /// BOUND: the events that the servers remember.
 const HISTORY: usize = 20_000;
@@ -49,7 +49,7 @@ pub(crate) struct Cluster {
     writes: u64,
     /// The uid of a lease that somebody else labelled.
     labelled: Option<String>,
-    expiry: Expiry,
+    habits: Servers,
 }
 
 /// A copy of the storage.
@@ -85,7 +85,7 @@ impl Cluster {
             jump: 0,
             writes: 0,
             labelled: None,
-            expiry: settings.expiry,
+            habits: settings.servers,
         };
         cluster.heal(0);
         cluster.heal(1);
@@ -183,10 +183,35 @@ impl Cluster {
         let faults = server.faults();
         faults.clear();
         faults.delay_watches(None);
-        if self.expiry == Expiry::Refusal {
+        let Servers {
+            expiry,
+            behind,
+            tokens,
+        } = self.habits;
+        if expiry == Expiry::Refusal {
             faults.refuse_expired_watches();
         }
+        if behind == Behind::Past {
+            faults.ignore_asked_versions();
+        }
+        if tokens == Tokens::Expire {
+            faults.refuse_continue_tokens();
+        }
         server.catch_up();
+    }
+
+    /// A server shows the state of this many revisions ago, until it catches up.
+    pub(crate) fn fall_behind(&self, number: usize, revisions: u64) {
+        if let Some(server) = self.server(number).filter(|_| revisions > 0) {
+            server.lag_at(self.store.revision().saturating_sub(revisions));
+        }
+    }
+
+    /// A server that lags catches up.
+    pub(crate) fn catch_up(&self, number: usize) {
+        if let Some(server) = self.server(number) {
+            server.catch_up();
+        }
     }
 
     /// Takes a backup.
@@ -286,6 +311,18 @@ impl Cluster {
         let lease = all.find(|stored| stored.key().ends_with(LEASE))?;
         let has_label = lease.value()["metadata"]["labels"][LABEL] == "kept";
         Some((lease.uid().to_owned(), has_label))
+    }
+
+    /// The process that the lease names; none if it was given back, or there is no lease.
+    pub(crate) fn holder(&self) -> Option<String> {
+        let view = self.store.view(self.store.shelf(LEASES));
+        let mut all = view.snapshot.iter();
+        let lease = all.find(|stored| stored.key().ends_with(LEASE))?;
+        let value = lease.value();
+        let holder = value["spec"]["holderIdentity"].as_str();
+        holder
+            .filter(|holder| !holder.is_empty())
+            .map(str::to_owned)
     }
 
     /// Returns whether the lease has lost the label that somebody else gave it.

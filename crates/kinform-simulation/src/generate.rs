@@ -10,10 +10,10 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use crate::script::{
-    Act, Asks, Change, Follow, Hand, Handling, Net, On, Script, Step, Trap, Trouble, VERSION, Verb,
-    Watched,
+    Act, Asks, Change, Follow, Hand, Handling, LEADER, Net, On, Script, Step, Trap, Trouble,
+    VERSION, Verb, Watched,
 };
-use crate::settings::{Expiry, Fence, Lease, Replica, Settings, Style};
+use crate::settings::{Behind, Expiry, Fence, Lease, Replica, Servers, Settings, Style, Tokens};
 
 /// The namespaces of the objects.
 pub(crate) const NAMESPACES: [&str; 3] = ["apple", "birch", "cedar"];
@@ -125,12 +125,26 @@ fn settings(random: &mut SmallRng) -> Settings {
         },
         fencing,
         style,
+        servers: servers(random),
+        finalizer: random.random_ratio(1, 2),
+        replicas,
+    }
+}
+
+fn servers(random: &mut SmallRng) -> Servers {
+    Servers {
         expiry: match random.random_ratio(1, 3) {
             true => Expiry::Refusal,
             false => Expiry::Event,
         },
-        finalizer: random.random_ratio(1, 4),
-        replicas,
+        behind: match random.random_ratio(1, 3) {
+            true => Behind::Past,
+            false => Behind::Refusal,
+        },
+        tokens: match random.random_ratio(1, 4) {
+            true => Tokens::Expire,
+            false => Tokens::Last,
+        },
     }
 }
 
@@ -149,6 +163,7 @@ fn replica(random: &mut SmallRng, audits: bool) -> Replica {
         workers: random.random_range(1..5),
         watch: *choose(random, &[5, 20, 60, 300]),
         ring: *choose(random, &[4, 64, 4096]),
+        disk: random.random_ratio(1, 3),
     }
 }
 
@@ -205,7 +220,10 @@ fn spread(random: &mut SmallRng, most: u64) -> u64 {
 }
 
 fn fault(random: &mut SmallRng, settings: &Settings) -> Act {
-    let process = random.random_range(0..settings.replicas.len());
+    let process = match random.random_ratio(1, 3) {
+        true => LEADER,
+        false => random.random_range(0..REPLICAS),
+    };
     match random.random_range(0..100) {
         0..8 => Act::Crash(process),
         8..14 => Act::Stop(process),
@@ -246,8 +264,12 @@ fn hand(random: &mut SmallRng, settings: &Settings) -> Hand {
 }
 
 fn network(random: &mut SmallRng, process: usize, settings: &Settings) -> Act {
-    let has_audits = settings.replicas[process].audit > 0;
-    let what = match random.random_range(0..13) {
+    let mut replicas = settings.replicas.iter();
+    let has_audits = match process {
+        LEADER => replicas.all(|one| one.audit > 0),
+        process => replicas.nth(process).is_some_and(|one| one.audit > 0),
+    };
+    let what = match random.random_range(0..15) {
         0 => Net::Cut,
         1 => Net::CutAfter(random.random_range(0..6000)),
         2 => Net::Refuse,
@@ -258,7 +280,8 @@ fn network(random: &mut SmallRng, process: usize, settings: &Settings) -> Act {
         7 => Net::Slow(random.random_range(50..5_000)),
         8 => Net::Duplicate,
         9 => Net::Again,
-        10 | 11 => Net::Deaf(*choose(random, &[Watched::Maps, Watched::Secrets])),
+        10 | 11 => Net::Switch(*choose(random, &[0, 5, 30, 100])),
+        12 | 13 => Net::Deaf(*choose(random, &[Watched::Maps, Watched::Secrets])),
         // Only an audit finds out that a server forgot to tell something.
         _ if has_audits => Net::Drop,
         _ => Net::Duplicate,

@@ -4,12 +4,13 @@
 //! Notification ─▶ EventChecker (order, no delete lost) ─▶ history: was it ever? did one come between?
 //! ```
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kinform::{Handlers, Notification, Obj, Registration};
 use kinform_testkit::checks::event_checker::EventChecker;
+use tokio::time::Instant;
 
 use crate::finding::Invariant;
 use crate::network::Wire;
@@ -34,7 +35,14 @@ pub(crate) struct Listener {
     pub(crate) registration: Option<Registration>,
     /// An update that left a committed version out, if the queue is in order.
     pub(crate) gap: Arc<Mutex<Option<String>>>,
+    /// It hears every notification at once.
+    pub(crate) is_quick: bool,
+    /// The times at which it last heard of each object.
+    pub(crate) told: Told,
 }
+
+/// The times at which objects were heard of, by key.
+pub(crate) type Told = Arc<Mutex<BTreeMap<String, Instant>>>;
 
 /// The part that runs in the handler.
 #[derive(Clone)]
@@ -44,6 +52,7 @@ struct Ear {
     shelf: &'static str,
     name: Arc<str>,
     gap: Arc<Mutex<Option<String>>>,
+    told: Told,
 }
 
 impl Listener {
@@ -59,12 +68,14 @@ impl Listener {
             checker.may_go_back();
         }
         let gap = Arc::default();
+        let told = Told::default();
         let ear = Ear {
             shared: Arc::clone(shared),
             checker: checker.clone(),
             shelf,
             name: name.as_str().into(),
             gap: Arc::clone(&gap),
+            told: Arc::clone(&told),
         };
         let wire = wire.clone();
         let handlers = Handlers::new().named(&*name);
@@ -86,6 +97,8 @@ impl Listener {
             checker,
             registration: None,
             gap,
+            is_quick: manner == Manner::Quick,
+            told,
         };
         (listener, handlers)
     }
@@ -112,6 +125,7 @@ impl Ear {
             self.name,
             kind(notification)
         ));
+        lock(&self.told).insert(key.clone(), Instant::now());
         // A tombstone has the version that was seen last, a deletion that of the deletion.
         if matches!(notification, Notification::Deleted(_)) {
             return;

@@ -18,9 +18,10 @@ use kinform_simulation::run::{Keep, Outcome, play};
 use kinform_simulation::script::Script;
 use kinform_simulation::shrink::{Failing, shrink};
 
+/// Counts the bytes that are allocated and not yet freed.
 // Many small allocations on one thread: the system's allocator took a sixth of the time.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: cap::Cap<mimalloc::MiMalloc> = cap::Cap::new(mimalloc::MiMalloc, usize::MAX);
 
 /// BOUND: the time that a failing script is made shorter.
 const SHRINK: Duration = Duration::from_secs(55);
@@ -143,6 +144,7 @@ fn words(summary: &Summary, threads: usize) -> String {
         twice,
         writes,
         reconciles,
+        resumed,
         events,
         lasted,
         took,
@@ -153,7 +155,7 @@ fn words(summary: &Summary, threads: usize) -> String {
     let rate = *runs as f64 / minutes / threads as f64;
     format!(
         "{runs} seeds, {twice} of them twice, in {:.1} s: {rate:.0} a minute a thread; {writes} writes, \
-         {reconciles} reconciles, {events} events, {:.1} virtual hours; {pairs} of {all} pairs of fault and state",
+         {reconciles} reconciles, {resumed} caches from disk, {events} events, {:.1} virtual hours; {pairs} of {all} pairs of fault and state",
         took.as_secs_f64(),
         lasted.as_secs_f64() / 3600.0
     )
@@ -190,9 +192,10 @@ fn tell(hour: &Hour) {
         tasks,
     } = hour;
     let (seconds, mb) = (lasted.as_secs(), resident_bytes() / 1e6);
+    let live = ALLOCATOR.allocated() as f64 / 1e6;
     println!(
         "hour {number}: everything agrees after {seconds} s; {writes} writes, {reconciles} reconciles, \
-         {tasks} tasks, {mb:.1} MB"
+         {tasks} tasks, {mb:.1} MB, {live:.1} of them in use"
     );
 }
 

@@ -35,7 +35,7 @@ pub const STATES: [State; 6] = [
 ];
 
 /// All kinds of faults, as scripts name them.
-pub const FAULTS: [&str; 48] = [
+pub const FAULTS: [&str; 49] = [
     "crash",
     "stop",
     "pause",
@@ -62,6 +62,7 @@ pub const FAULTS: [&str; 48] = [
     "again",
     "drop",
     "deaf",
+    "switch",
     "restart",
     "restartWithoutHistory",
     "restore",

@@ -5,13 +5,14 @@
 //! ```
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kinform::source::Wire as Encoding;
 use kinform::{
-    CancellationToken, FifoPolicy, Index, Informer, InformerFactory, ReflectorOptions, RingLimits,
-    StreamingList, Target, Transform,
+    CancellationToken, DiskCache, FactoryBuilder, FifoPolicy, Index, Informer, InformerFactory,
+    ReflectorOptions, RingLimits, StreamingList, Target, Transform,
 };
 use kinform_operator::leader::LeaseOptions;
 use kinform_operator::{LeaseSettings, Operator, Settings as OperatorSettings};
@@ -23,6 +24,7 @@ use crate::generate::NAMESPACES;
 use crate::history::{MAPS, SECRETS};
 use crate::listener::Manner;
 use crate::network::Wire;
+use crate::script::Net;
 use crate::settings::{self, Fence, Lease, Settings, is_poison};
 use crate::shared::{Life, Shared};
 use crate::work::{self, Due, Workers};
@@ -30,10 +32,17 @@ use crate::work::{self, Due, Workers};
 /// BOUND: the time that handlers have at an orderly stop.
 const HANDLERS: Duration = Duration::from_secs(10);
 
+/// The caches that have the settings of the process; those of the operator follow.
+pub(crate) const OWN_CACHES: usize = 3;
+/// The time from one copy of the caches on disk to the next.
+const ON_DISK: Duration = Duration::from_secs(60);
+
 /// One life of a process.
 pub(crate) struct Replica {
     pub(crate) life: Life,
     pub(crate) wire: Wire,
+    /// The server that it reads from.
+    pub(crate) reads: usize,
     pub(crate) operator: Operator,
     pub(crate) caches: Vec<Cache>,
     pub(crate) due: Due,
@@ -70,7 +79,9 @@ impl Replica {
         };
         let (controller, due) = work::controller((shared, &wire, life), workers, (&maps, &secrets));
         operator.add(controller).map_err(failed)?;
-        let factory = factory(&wire, own);
+        let factory = factory(&wire, own)
+            .disk_cache(disk(shared, life, own))
+            .build();
         let mut caches = own_caches(&factory, (life.0, own))?;
         caches.push(cache(
             (life.0, "the operator's maps"),
@@ -105,6 +116,7 @@ impl Replica {
         Ok(Some(Self {
             life,
             wire,
+            reads: life.0 % 2,
             operator,
             caches,
             due,
@@ -113,10 +125,45 @@ impl Replica {
         }))
     }
 
+    /// A fault of its network begins.
+    pub(crate) fn begin(&mut self, what: Net, cluster: &Cluster) {
+        match what {
+            Net::Switch(behind) => {
+                let other = 1 - self.life.0 % 2;
+                cluster.fall_behind(other, behind);
+                self.read_from(other, cluster);
+            }
+            what => self.wire.begin(what),
+        }
+    }
+
+    /// A fault of its network ends.
+    pub(crate) fn heal(&mut self, what: Net, cluster: &Cluster) {
+        match what {
+            Net::Switch(_) => {
+                cluster.catch_up(1 - self.life.0 % 2);
+                self.read_from(self.life.0 % 2, cluster);
+            }
+            what => self.wire.heal(what),
+        }
+    }
+
+    /// Its connections break, and its reads go to this server.
+    fn read_from(&mut self, number: usize, cluster: &Cluster) {
+        if self.reads != number {
+            self.reads = number;
+            self.wire.lose_server(true);
+            self.wire.connect(cluster.service(number), None);
+        }
+    }
+
     /// Ends it as a killed process ends.
     pub(crate) fn kill(self, shared: &Shared) {
         self.wire.disconnect();
         self.task.abort();
+        let own = self.caches.iter().take(OWN_CACHES);
+        let resumed = own.map(|cache| cache.informer.stats().resumed).sum();
+        shared.resumed.fetch_add(resumed, Ordering::Relaxed);
         for cache in &self.caches {
             cache.informer.stop();
         }
@@ -137,7 +184,14 @@ fn operator_settings(settings: &Settings) -> OperatorSettings {
     own
 }
 
-fn factory(wire: &Wire, own: settings::Replica) -> InformerFactory {
+/// The folder of its caches, which outlives the process.
+fn disk(shared: &Shared, life: Life, own: settings::Replica) -> Option<DiskCache> {
+    let folder = shared.folder().filter(|_| own.disk)?;
+    let disk = DiskCache::in_dir(folder.join(life.0.to_string())).period(ON_DISK);
+    Some(disk.cluster("simulated").user("operator"))
+}
+
+fn factory(wire: &Wire, own: settings::Replica) -> FactoryBuilder {
     let mut options = ReflectorOptions::new()
         .with_page_size(own.page)
         .with_min_watch_timeout(Duration::from_secs(own.watch));
@@ -166,7 +220,6 @@ fn factory(wire: &Wire, own: settings::Replica) -> InformerFactory {
             changes: own.ring,
             ..RingLimits::default()
         })
-        .build()
 }
 
 fn own_caches(
@@ -198,7 +251,7 @@ fn own_caches(
         let index = caches[at].informer.add_index(Index::label("tier"));
         caches[at].index = Some(index.map_err(|error| error.to_string())?);
     }
-    caches[0].is_in_order = !own.coalesces && own.audit == 0;
+    caches[0].is_in_order = !own.coalesces && own.audit == 0 && !own.disk;
     Ok(caches)
 }
 

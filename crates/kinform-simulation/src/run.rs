@@ -8,10 +8,13 @@
 //! INVARIANT: what ends by itself is on the agenda before the step returns.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kinform_api::simulated;
+use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -21,6 +24,7 @@ use crate::history::History;
 use crate::reach::Reach;
 use crate::replica::Replica;
 use crate::script::{Act, Change, Net, Script, Step, Verb};
+use crate::settings::Settings;
 use crate::shared::{Order, Shared};
 pub use crate::trace::Keep;
 
@@ -48,6 +52,8 @@ pub struct Outcome {
     pub writes: u64,
     /// The reconciles.
     pub reconciles: u64,
+    /// The caches that went on from what was on disk, without a list.
+    pub resumed: u64,
     /// The virtual time.
     pub lasted: Duration,
     /// The trace, if it was kept.
@@ -129,6 +135,7 @@ fn failed(what: String) -> Outcome {
         reach: Reach::default(),
         writes: 0,
         reconciles: 0,
+        resumed: 0,
         lasted: Duration::ZERO,
         lines: Vec::new(),
     }
@@ -156,7 +163,8 @@ impl<'a> Run<'a> {
         let cluster = Cluster::start(&script.settings).await;
         let cluster = cluster.map_err(failed)?;
         let history = History::new(cluster.store());
-        let (shared, orders) = Shared::new(script.seed, keep, history);
+        let disks = disks(&script.settings).map_err(|error| failed(format!("no disk: {error}")))?;
+        let (shared, orders) = Shared::new(script.seed, keep, (history, disks));
         Ok(Self {
             script,
             shared,
@@ -283,10 +291,26 @@ impl<'a> Run<'a> {
             reach: self.reach,
             writes: self.cluster.writes(),
             reconciles: counted(&self.shared.reconciles),
+            resumed: counted(&self.shared.resumed),
             lasted,
             lines,
         }
     }
+}
+
+/// The disks of the processes, in memory where the system has such a folder: they are written often.
+fn disks(settings: &Settings) -> io::Result<Option<TempDir>> {
+    if !settings.replicas.iter().any(|one| one.disk) {
+        return Ok(None);
+    }
+    let mut folder = tempfile::Builder::new();
+    folder.prefix("kinform-simulation-");
+    let memory = Path::new("/dev/shm");
+    let made = match memory.is_dir() {
+        true => folder.tempdir_in(memory),
+        false => folder.tempdir(),
+    };
+    made.map(Some)
 }
 
 /// The tasks that are alive.

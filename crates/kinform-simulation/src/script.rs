@@ -14,7 +14,10 @@ use serde::{Deserialize, Serialize};
 use crate::settings::Settings;
 
 /// The version of the format.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
+
+/// In place of a process: the one that leads when a fault begins, or the first.
+pub const LEADER: usize = 100;
 
 /// The script of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -168,6 +171,8 @@ pub enum Net {
     Drop,
     /// The watches of one type bring nothing; those of the other go on.
     Deaf(Watched),
+    /// Its reads go to the other server, which is this many revisions behind.
+    Switch(u64),
 }
 
 /// The types that the processes watch.

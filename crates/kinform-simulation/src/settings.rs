@@ -1,7 +1,7 @@
 //! The settings of a run: how its processes are made.
 //!
 //! ```text
-//! seed ─▶ Settings { lease, fencing, style, expiry, replicas } ─▶ each process, at each of its starts
+//! seed ─▶ Settings { lease, fencing, style, servers, replicas } ─▶ servers; each process, at each of its starts
 //! ```
 
 use serde::{Deserialize, Serialize};
@@ -26,8 +26,8 @@ pub struct Settings {
     pub fencing: Fence,
     /// The way in which a reconcile makes its child.
     pub style: Style,
-    /// The answer of the servers to a watch whose history expired.
-    pub expiry: Expiry,
+    /// The habits of the servers.
+    pub servers: Servers,
     /// The controller keeps a finalizer.
     pub finalizer: bool,
     /// The processes.
@@ -66,6 +66,38 @@ pub enum Style {
     Generate,
 }
 
+/// The habits of the servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Servers {
+    /// The answer to a watch whose history expired.
+    pub expiry: Expiry,
+    /// The answer of one that lags, to a list that must not be older than a version.
+    pub behind: Behind,
+    /// The life of a continue token.
+    pub tokens: Tokens,
+}
+
+/// The answer of a server that lags, to a list that must not be older than a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Behind {
+    /// A refusal after some seconds, as that of a real API server.
+    Refusal,
+    /// The objects that it has.
+    Past,
+}
+
+/// The life of a continue token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Tokens {
+    /// It lasts as long as the history.
+    Last,
+    /// It has expired when it is used.
+    Expire,
+}
+
 /// The answer of a server to a watch whose history expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -98,4 +130,6 @@ pub struct Replica {
     pub watch: u64,
     /// The changes that are kept for slow handlers.
     pub ring: usize,
+    /// Its caches are kept on disk from one start to the next.
+    pub disk: bool,
 }

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use crate::finding::Invariant;
 use crate::generate;
 use crate::invariants::uncopied;
+use crate::replica::OWN_CACHES;
 use crate::run::{Run, tasks};
 use crate::shared::lock;
 
@@ -27,6 +28,8 @@ const QUIET: Duration = Duration::from_secs(5);
 const STOP: Duration = Duration::from_secs(120);
 /// The writes before the second look.
 const WRITES: usize = 6;
+/// A resync may be this late: it is told in pieces.
+const SLACK: Duration = Duration::from_secs(5);
 /// A key that asked to be reconciled again may be this late.
 const LATE: Duration = Duration::from_secs(15);
 
@@ -53,6 +56,30 @@ impl Run<'_> {
         self.converge().await;
         if self.is_whole() {
             self.on_time();
+            self.resynced().await;
+        }
+    }
+
+    /// Each period every object is told again.
+    async fn resynced(&mut self) {
+        let periods = self.script.settings.replicas.iter().map(|one| one.resync);
+        let Some(longest) = periods.max().filter(|longest| *longest > 0) else {
+            return;
+        };
+        let since = Instant::now();
+        self.until(since + Duration::from_secs(longest) + SLACK)
+            .await;
+        for replica in self.replicas.iter().flatten() {
+            let period = self.script.settings.replicas[replica.life.0].resync;
+            if period == 0 {
+                continue;
+            }
+            // The operator's own caches are told nothing again.
+            let mut caches = replica.caches.iter().take(OWN_CACHES);
+            if let Some(what) = caches.find_map(|cache| cache.untold(since)) {
+                let what = format!("{what} for {longest} s, and its period is {period} s");
+                self.shared.find(Invariant::I9, what);
+            }
         }
     }
 
@@ -191,6 +218,11 @@ impl Run<'_> {
                     .find(Invariant::I20, format!("processes {left:?} do not stop"));
                 return;
             }
+        }
+        if let Some(holder) = self.cluster.holder() {
+            let what = format!("all processes have stopped, and the lease still names {holder}");
+            self.shared.find(Invariant::I25, what);
+            return;
         }
         let wait = Instant::now() + Duration::from_secs(90);
         self.until(wait).await;

@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,6 +17,7 @@ use kinform::ObjectKey;
 use kinform_operator::Operator;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
+use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -57,8 +59,12 @@ pub(crate) struct Shared {
     is_rough: AtomicBool,
     pub(crate) requests: AtomicU64,
     pub(crate) reconciles: AtomicU64,
+    /// The caches that went on from what was on disk, without a list.
+    pub(crate) resumed: AtomicU64,
     /// The last time at which a controller wrote or reconciled.
     worked: Mutex<Instant>,
+    /// The disks of the processes, if they have any.
+    disks: Option<TempDir>,
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -70,7 +76,7 @@ impl Shared {
     pub(crate) fn new(
         seed: u64,
         keep: Keep,
-        history: History,
+        (history, disks): (History, Option<TempDir>),
     ) -> (Arc<Self>, mpsc::UnboundedReceiver<Order>) {
         let (orders, received) = mpsc::unbounded_channel();
         let shared = Self {
@@ -86,9 +92,16 @@ impl Shared {
             is_rough: AtomicBool::new(true),
             requests: AtomicU64::new(0),
             reconciles: AtomicU64::new(0),
+            resumed: AtomicU64::new(0),
             worked: Mutex::new(Instant::now()),
+            disks,
         };
         (Arc::new(shared), received)
+    }
+
+    /// The folder of the processes' disks.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.disks.as_ref().map(TempDir::path)
     }
 
     /// The time of the run.

@@ -16,7 +16,7 @@ use crate::network::status;
 use crate::reach::State;
 use crate::replica::Replica;
 use crate::run::{Due, Run};
-use crate::script::{Act, Asks, Follow, Hand, Handling, Net, On, Trap, Trouble};
+use crate::script::{Act, Asks, Follow, Hand, Handling, LEADER, Net, On, Trap, Trouble};
 use crate::shared::lock;
 
 /// The time after which a process that was killed or stopped starts again.
@@ -34,11 +34,12 @@ fn millis(millis: u64) -> Duration {
 impl Run<'_> {
     /// Something happens that is no write.
     pub(crate) async fn trouble(&mut self, act: &Act) {
-        if self.is_left_out(act) {
+        let act = self.aimed(act);
+        if self.is_left_out(&act) {
             return;
         }
-        self.count(act);
-        match *act {
+        self.count(&act);
+        match act {
             Act::Write(_) => {}
             Act::Start(number) => self.spawn(number),
             Act::Crash(number) => self.kill(number),
@@ -60,8 +61,8 @@ impl Run<'_> {
                 }
             }
             Act::Network(number, what, lasts) => {
-                if let Some(replica) = &self.replicas[number] {
-                    replica.wire.begin(what);
+                if let Some(replica) = &mut self.replicas[number] {
+                    replica.begin(what, &self.cluster);
                     let start = replica.life.1;
                     self.plan(millis(lasts), Due::Heal(number, start, what));
                 }
@@ -93,11 +94,9 @@ impl Run<'_> {
                 }
             }
             Due::Heal(number, start, what) => {
-                if let Some(replica) = self.replicas[number]
-                    .as_ref()
-                    .filter(|one| lives(one, start))
-                {
-                    replica.wire.heal(what);
+                let replica = self.replicas[number].as_mut();
+                if let Some(replica) = replica.filter(|one| one.life.1 == start) {
+                    replica.heal(what, &self.cluster);
                 }
             }
             Due::Resume(number) => self.resume(number),
@@ -118,9 +117,7 @@ impl Run<'_> {
                 self.cluster.heal(number);
             }
             Due::CatchUp(number) => {
-                if let Some(server) = self.cluster.server(number) {
-                    server.catch_up();
-                }
+                self.cluster.catch_up(number);
             }
         }
     }
@@ -177,7 +174,7 @@ impl Run<'_> {
 
     async fn lose(&mut self, number: usize) {
         for replica in self.replicas.iter().flatten() {
-            if replica.life.0 % 2 == number {
+            if replica.reads == number {
                 replica.wire.lose_server(true);
             }
             if number == 0 {
@@ -192,7 +189,7 @@ impl Run<'_> {
             return;
         }
         for replica in self.replicas.iter().flatten() {
-            let reads = (replica.life.0 % 2 == number).then(|| self.cluster.service(number));
+            let reads = (replica.reads == number).then(|| self.cluster.service(number));
             let writes = (number == 0).then(|| self.cluster.service(0));
             replica.wire.connect(reads.flatten(), writes.flatten());
         }
@@ -307,6 +304,26 @@ impl Run<'_> {
             _ => return,
         };
         self.plan(millis(ends), Due::ServerHeals(number));
+    }
+
+    /// The same with the number of a process: that of the leader, if it is aimed at.
+    fn aimed(&self, act: &Act) -> Act {
+        let leads = |one: &Option<Replica>| {
+            one.as_ref()
+                .is_some_and(|one| one.operator.term().is_some())
+        };
+        let number = |number: usize| match number {
+            LEADER => self.replicas.iter().position(leads).unwrap_or_default(),
+            number => number,
+        };
+        match act.clone() {
+            Act::Crash(of) => Act::Crash(number(of)),
+            Act::Stop(of) => Act::Stop(number(of)),
+            Act::Pause(of, lasts) => Act::Pause(number(of), lasts),
+            Act::Trap(of, on, what) => Act::Trap(number(of), on, what),
+            Act::Network(of, what, lasts) => Act::Network(number(of), what, lasts),
+            other => other,
+        }
     }
 
     /// The lease is not deleted while its holder hears nothing: a process that starts then and has
@@ -434,6 +451,7 @@ fn name(act: &Act) -> Option<&'static str> {
             Net::Again => "again",
             Net::Drop => "drop",
             Net::Deaf(_) => "deaf",
+            Net::Switch(_) => "switch",
         },
         Act::Server(_, trouble) => match trouble {
             Trouble::Restart(_) => "restart",

@@ -17,6 +17,7 @@ use std::time::Duration;
 use kinform_core::time::Instant;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng, TryRngCore};
+use tokio::task::JoinError;
 
 use crate::error::{Error, ErrorKind};
 
@@ -187,6 +188,23 @@ pub(crate) fn in_runtime() -> Result<(), Error> {
             "this needs a tokio runtime: call it inside async code",
         )
         .with_cause(error)),
+    }
+}
+
+/// Does work that may block on a thread for it. A thread that simulates does it by itself, so that its seed
+/// decides what happens meanwhile.
+///
+/// # Errors
+/// The work panicked.
+///
+/// # Cancel safety
+/// Nobody waits for the work any more; what has begun goes on.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, JoinError> {
+    match kinform_api::simulated::is_on() {
+        true => tokio::spawn(async { work() }).await,
+        false => tokio::task::spawn_blocking(work).await,
     }
 }
 

@@ -647,6 +647,12 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         packages: CORE,
     },
     Mutant {
+        name: "K28",
+        seen: "resyncs of several handlers",
+        mistake: "a handler is resynced once, and never again",
+        packages: MACHINES,
+    },
+    Mutant {
         name: "L1",
         seen: "client-go: renew deadline",
         mistake: "a term is counted from the answer of its write, not from the send time",

@@ -164,7 +164,7 @@ async fn resume(
     let view = match token.revision {
         _ if mutant!("S2") => source.latest().await?,
         None => source.latest().await?,
-        Some(revision) => source.at(revision).map_err(|error| match error {
+        Some(revision) => source.of_token(revision).map_err(|error| match error {
             OutOfReach::Expired => {
                 let latest = Token {
                     revision: None,

@@ -120,6 +120,17 @@ impl Source {
         lagging.unwrap_or_else(|| mirror.view())
     }
 
+    /// Returns the objects of a continue token.
+    ///
+    /// # Errors
+    /// As of [`Source::at`]; a fault may let each token expire.
+    pub(super) fn of_token(&self, revision: u64) -> Result<View, OutOfReach> {
+        match self.state.faults.refuses_continue_tokens() {
+            true => Err(OutOfReach::Expired),
+            false => self.at(revision),
+        }
+    }
+
     /// Returns the objects at a past revision.
     ///
     /// # Errors

@@ -203,6 +203,40 @@ async fn a_watch_whose_history_expired_can_be_refused() {
     assert_eq!(get(&service, &list).await.0, 200);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_lagging_server_can_answer_with_less_than_was_asked_for() {
+    let (server, service) = server().await;
+    let before = create(&service, "a", "x", json!({})).await;
+    server.lag();
+    let after = create(&service, "a", "y", json!({})).await;
+    let list = format!("{ALL}?resourceVersion={after}&resourceVersionMatch=NotOlderThan");
+    assert_eq!(get(&service, &list).await.0, 504);
+    server.faults().ignore_asked_versions();
+    let (code, stale) = get(&service, &list).await;
+    assert_eq!((code, version(&stale)), (200, before));
+    let (_, latest) = get(&service, ALL).await;
+    assert_eq!(version(&latest), after);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_continue_token_can_expire_at_once() {
+    let (server, service) = server().await;
+    for name in ["x", "y"] {
+        create(&service, "a", name, json!({})).await;
+    }
+    let token =
+        |page: &serde_json::Value| page["metadata"]["continue"].as_str().unwrap().to_owned();
+    let (_, page) = get(&service, &format!("{ALL}?limit=1")).await;
+    let next = format!("{ALL}?limit=1&continue={}", token(&page));
+    server.faults().refuse_continue_tokens();
+    let (code, status) = get(&service, &next).await;
+    assert_eq!((code, &status["reason"]), (410, &json!("Expired")));
+    let rest = format!("{ALL}?limit=1&continue={}", token(&status));
+    assert_eq!(get(&service, &rest).await.0, 200);
+    server.faults().clear();
+    assert_eq!(get(&service, &next).await.0, 200);
+}
+
 async fn lags(lag: Option<WatchLag>) -> Vec<u128> {
     lags_of(lag, 1).await
 }

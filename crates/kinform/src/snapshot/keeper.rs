@@ -24,7 +24,7 @@ use kube_client::Client;
 use tokio::task::JoinSet;
 
 use super::{Shelf, file};
-use crate::env::Env;
+use crate::env::{self, Env};
 
 /// Objects that the server is asked for, to show that it has the same history.
 const WITNESSES: usize = 3;
@@ -47,7 +47,7 @@ pub(crate) async fn restore(
     limits: CacheLimits,
 ) -> (Writer, Result<Option<Restored>, String>) {
     let path = shelf.path();
-    let reading = tokio::task::spawn_blocking(move || file::read(&path, &identity, limits));
+    let reading = env::blocking(move || file::read(&path, &identity, limits));
     let read = reading.await;
     let read = read.unwrap_or_else(|_| Err("reading it panicked".to_owned()));
     let (snapshot, written) = match read {
@@ -72,7 +72,7 @@ pub(crate) async fn restore(
         return (writer, Ok(None));
     }
     // Off the threads that serve others: it is a walk over all objects.
-    let storing = tokio::task::spawn_blocking(move || {
+    let storing = env::blocking(move || {
         writer.restore(snapshot);
         writer
     });
@@ -178,7 +178,7 @@ impl Keeper {
         self.running.spawn(async move {
             let identity = shelf.identity_now(client).await?;
             let path = shelf.path();
-            let writing = tokio::task::spawn_blocking(move || {
+            let writing = env::blocking(move || {
                 let written = file::write(&path, &identity, root, unique);
                 written.map_err(|error| format!("{}: {error}", path.display()))
             });

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
-use kinform::{Action, Controller, Ctx, Error, Handlers, Index, Informer, InformerFactory};
+use kinform::{Action, Controller, Ctx, Error, Handlers, Index, Informer, InformerFactory, Target};
 use kinform_apiserver::{Fault, FaultRule};
 use kinform_testkit::TestServer;
 use kube_client::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
@@ -277,6 +277,43 @@ async fn r8_each_run_is_told_that_its_view_is_old_until_it_is_not() {
         runs[1 + told..].iter().all(|run| *run == (true, false)),
         "{runs:?}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_waited_for_a_watch_that_ended_is_told_that_it_may_lack_its_writes() {
+    let api = TestServer::start().in_process().await.unwrap();
+    api.create(&parent("p")).await.unwrap();
+    let factory = InformerFactory::new(api.client());
+    let maps = factory.informer::<ConfigMap>();
+    let secrets = factory.select::<Secret>(Target::new());
+    let secrets = secrets.namespaces(["default"]).build();
+    factory.start().unwrap();
+    let runs = Arc::new(Mutex::new(Vec::new()));
+    let (told, of) = (Arc::clone(&runs), secrets.clone());
+    let controller = Controller::of(&maps).owns(&secrets);
+    let running = tokio::spawn(controller.run(move |_: Arc<ConfigMap>, cx: Ctx<()>| {
+        let is_first = {
+            let mut told = told.lock().unwrap();
+            told.push((of.list().len(), cx.is_stale()));
+            told.len() == 1
+        };
+        async move {
+            if is_first {
+                let secrets: Api<Secret> = Api::namespaced(cx.client()?, "default");
+                secrets.create(&PostParams::default(), &child("p")).await?;
+                return Ok::<_, Error>(Action::requeue(Duration::from_secs(1)));
+            }
+            Ok(Action::await_change())
+        }
+    }));
+    secrets.synced().await.unwrap();
+    api.stall_watches();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(*runs.lock().unwrap(), [(0, false)], "the second waits");
+    assert!(secrets.remove_namespace("default"));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    running.abort();
+    assert_eq!(*runs.lock().unwrap(), [(0, false), (0, true)]);
 }
 
 /// The origin of a child that no watch shows.

@@ -72,7 +72,8 @@ pub(super) struct Writes {
     /// Keys that run on a view that may be old: their writes were waited for long enough.
     // BOUND: keys whose writes were not seen at the last look.
     stale: Mutex<HashSet<ObjectKey>>,
-    /// Keys with a write that is neither seen nor asked for: their next run says so.
+    /// Keys with a write that is neither seen nor asked for, or that no cache will show any more: their
+    /// next run says so.
     // BOUND: keys that have not run since.
     unasked: Mutex<HashSet<ObjectKey>>,
     /// The last writes of the term.
@@ -421,10 +422,11 @@ impl Writes {
         lock(&self.stale).insert(key.clone());
     }
 
-    /// No cache will show the writes of `key`: it runs without them.
+    /// No cache will show the writes of `key`: it runs without them, and its next run says so.
     fn forget(&self, key: &ObjectKey) {
         self.seen.forget(key);
         lock(&self.unanswered).remove(key);
+        lock(&self.unasked).insert(key.clone());
     }
 }
 
