@@ -83,18 +83,10 @@ impl Replica {
             .disk_cache(disk(shared, life, own))
             .build();
         let mut caches = own_caches(&factory, (life.0, own))?;
-        caches.push(cache(
-            (life.0, "the operator's maps"),
-            MAPS,
-            Scope::All,
-            &maps,
-        ));
-        caches.push(cache(
-            (life.0, "the operator's secrets"),
-            SECRETS,
-            Scope::All,
-            &secrets,
-        ));
+        let named = |name| (life.0, name);
+        caches.push(cache(named("the operator's maps"), MAPS, Scope::All, &maps));
+        let its = named("the operator's secrets");
+        caches.push(cache(its, SECRETS, Scope::All, &secrets));
         for (cache, manner) in caches
             .iter_mut()
             .zip([Manner::Quick, Manner::Panics, Manner::Quick])

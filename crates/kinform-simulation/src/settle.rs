@@ -28,7 +28,7 @@ const QUIET: Duration = Duration::from_secs(5);
 const STOP: Duration = Duration::from_secs(120);
 /// The writes before the second look.
 const WRITES: usize = 6;
-/// A resync may be this late: it is told in pieces.
+/// A resync may be this late: it comes in pieces.
 const SLACK: Duration = Duration::from_secs(5);
 /// A key that asked to be reconciled again may be this late.
 const LATE: Duration = Duration::from_secs(15);
@@ -60,7 +60,7 @@ impl Run<'_> {
         }
     }
 
-    /// Each period every object is told again.
+    /// Each period handlers hear of every object again.
     async fn resynced(&mut self) {
         let periods = self.script.settings.replicas.iter().map(|one| one.resync);
         let Some(longest) = periods.max().filter(|longest| *longest > 0) else {
@@ -74,7 +74,7 @@ impl Run<'_> {
             if period == 0 {
                 continue;
             }
-            // The operator's own caches are told nothing again.
+            // The operator's own caches have no resyncs.
             let mut caches = replica.caches.iter().take(OWN_CACHES);
             if let Some(what) = caches.find_map(|cache| cache.untold(since)) {
                 let what = format!("{what} for {longest} s, and its period is {period} s");
