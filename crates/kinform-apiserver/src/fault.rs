@@ -252,8 +252,8 @@ impl Faults {
             .send_modify(|switches| switches.refuses_expired = true);
     }
 
-    /// Does not wait for the version that a read asks for: a server that lags behind its storage
-    /// answers with what it has.
+    /// Does not wait for the version that a read names: a server that lags behind its storage answers
+    /// with what it has. Reads of the most recent state wait as before.
     pub fn ignore_asked_versions(&self) {
         self.switches
             .send_modify(|switches| switches.ignores_versions = true);

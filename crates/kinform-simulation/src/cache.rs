@@ -41,6 +41,8 @@ pub(crate) struct Cache {
     pub(crate) listeners: Vec<Listener>,
     /// Each event is heard.
     pub(crate) is_in_order: bool,
+    /// It may have begun with what was on disk.
+    pub(crate) is_on_disk: bool,
     /// The last version of each part, and the last epoch in which it went back.
     pub(crate) last: BTreeMap<String, (usize, u64)>,
     pub(crate) added: u32,
@@ -196,7 +198,10 @@ impl Cache {
 
     /// A queue in order leaves no version out, unless it listed again.
     fn gapless(&self) -> Option<(Invariant, String)> {
-        if !self.is_in_order || self.scope != Scope::All || self.informer.stats().relists > 0 {
+        let stats = self.informer.stats();
+        // A first list may have replaced what was on disk.
+        let has_listed = stats.relists > 0 || self.is_on_disk && stats.resumed == 0;
+        if !self.is_in_order || self.scope != Scope::All || has_listed {
             return None;
         }
         let quick = self.listeners.iter().filter(|one| {

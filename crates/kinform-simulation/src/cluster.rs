@@ -12,13 +12,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Method, Request};
 use jiff::{SignedDuration, Timestamp};
-use kinform_apiserver::{Server, Service, Stopped, Store, User};
+use kinform_apiserver::{Fault, FaultRule, Server, Service, Stopped, Store, User};
 use kinform_operator::leader::FencePolicy;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::generate::NAMESPACES;
 use crate::history::SECRETS;
+use crate::network::status;
 use crate::script::{Change, Hand, Verb};
 use crate::settings::{Behind, COPIED, Expiry, Fence, Servers, Settings, Tokens};
 
@@ -26,6 +27,9 @@ use crate::settings::{Behind, COPIED, Expiry, Fence, Servers, Settings, Tokens};
 const HISTORY: usize = 20_000;
 /// The revisions that a backup leaves free, so that a storage that goes back has versions far below those before.
 const AHEAD: u64 = 1_000;
+
+/// The watches that such a server refuses: some of a process, so that it asks others to list as before.
+const WATCHES: usize = 3;
 
 /// The account of the processes.
 pub(crate) const ACCOUNT: &str = "system:serviceaccount:default:operator";
@@ -200,10 +204,13 @@ impl Cluster {
         server.catch_up();
     }
 
-    /// A server shows the state of this many revisions ago, until it catches up.
+    /// A server shows the state of this many revisions ago, until it catches up. It does not know the
+    /// history of its next watches, as one that has just started: their clients list.
     pub(crate) fn fall_behind(&self, number: usize, revisions: u64) {
         if let Some(server) = self.server(number).filter(|_| revisions > 0) {
             server.lag_at(self.store.revision().saturating_sub(revisions));
+            let rule = FaultRule::new(Fault::ErrorEvent(status(410)));
+            server.faults().inject(rule.on_verb("watch").times(WATCHES));
         }
     }
 

@@ -280,7 +280,10 @@ fn network(random: &mut SmallRng, process: usize, settings: &Settings) -> Act {
         7 => Net::Slow(random.random_range(50..5_000)),
         8 => Net::Duplicate,
         9 => Net::Again,
-        10 | 11 => Net::Switch(*choose(random, &[0, 5, 30, 100])),
+        10 | 11 => {
+            let behind = *choose(random, &[0, 5, 30, 100]);
+            return Act::Switch(process, behind, spread(random, 250_000));
+        }
         12 | 13 => Net::Deaf(*choose(random, &[Watched::Maps, Watched::Secrets])),
         // Only an audit finds out that a server forgot to tell something.
         _ if has_audits => Net::Drop,
@@ -385,6 +388,7 @@ mod tests {
                         | Act::Pause(..)
                         | Act::Trap(..)
                         | Act::Network(..)
+                        | Act::Switch(..)
                         | Act::Lease(_)
                         | Act::Server(..)
                 )

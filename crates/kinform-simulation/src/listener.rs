@@ -35,7 +35,7 @@ pub(crate) struct Listener {
     pub(crate) registration: Option<Registration>,
     /// An update that left a committed version out, if the queue is in order.
     pub(crate) gap: Arc<Mutex<Option<String>>>,
-    /// It hears every notification at once.
+    /// It takes no time for a notification.
     pub(crate) is_quick: bool,
     /// The times at which it last heard of each object.
     pub(crate) told: Told,
@@ -97,7 +97,7 @@ impl Listener {
             checker,
             registration: None,
             gap,
-            is_quick: manner == Manner::Quick,
+            is_quick: !matches!(manner, Manner::Slow(_)),
             told,
         };
         (listener, handlers)

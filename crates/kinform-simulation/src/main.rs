@@ -18,10 +18,9 @@ use kinform_simulation::run::{Keep, Outcome, play};
 use kinform_simulation::script::Script;
 use kinform_simulation::shrink::{Failing, shrink};
 
-/// Counts the bytes that are allocated and not yet freed.
 // Many small allocations on one thread: the system's allocator took a sixth of the time.
 #[global_allocator]
-static ALLOCATOR: cap::Cap<mimalloc::MiMalloc> = cap::Cap::new(mimalloc::MiMalloc, usize::MAX);
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// BOUND: the time that a failing script is made shorter.
 const SHRINK: Duration = Duration::from_secs(55);
@@ -192,10 +191,9 @@ fn tell(hour: &Hour) {
         tasks,
     } = hour;
     let (seconds, mb) = (lasted.as_secs(), resident_bytes() / 1e6);
-    let live = ALLOCATOR.allocated() as f64 / 1e6;
     println!(
         "hour {number}: everything agrees after {seconds} s; {writes} writes, {reconciles} reconciles, \
-         {tasks} tasks, {mb:.1} MB, {live:.1} of them in use"
+         {tasks} tasks, {mb:.1} MB"
     );
 }
 

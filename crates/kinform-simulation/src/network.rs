@@ -207,8 +207,6 @@ impl Wire {
                 self.0.audited.tamper(Tamper::Drop);
             }
             Net::Deaf(watched) => drop(self.0.deaf_to.send_replace(Some(watched))),
-            // The run knows the servers.
-            Net::Switch(_) => {}
         }
     }
 
@@ -228,7 +226,7 @@ impl Wire {
             Net::Deaf(_) => drop(self.0.deaf_to.send_replace(None)),
             // A network that has lost a connection does not find it again.
             Net::HalfOpen | Net::Cut | Net::CutAfter(_) => {}
-            Net::Duplicate | Net::Again | Net::Drop | Net::Switch(_) => {}
+            Net::Duplicate | Net::Again | Net::Drop => {}
         }
     }
 

@@ -24,7 +24,6 @@ use crate::generate::NAMESPACES;
 use crate::history::{MAPS, SECRETS};
 use crate::listener::Manner;
 use crate::network::Wire;
-use crate::script::Net;
 use crate::settings::{self, Fence, Lease, Settings, is_poison};
 use crate::shared::{Life, Shared};
 use crate::work::{self, Due, Workers};
@@ -108,7 +107,7 @@ impl Replica {
         Ok(Some(Self {
             life,
             wire,
-            reads: life.0 % 2,
+            reads: home(life),
             operator,
             caches,
             due,
@@ -117,31 +116,13 @@ impl Replica {
         }))
     }
 
-    /// A fault of its network begins.
-    pub(crate) fn begin(&mut self, what: Net, cluster: &Cluster) {
-        match what {
-            Net::Switch(behind) => {
-                let other = 1 - self.life.0 % 2;
-                cluster.fall_behind(other, behind);
-                self.read_from(other, cluster);
-            }
-            what => self.wire.begin(what),
-        }
+    /// The server that it reads from while nothing is wrong.
+    pub(crate) fn home(&self) -> usize {
+        home(self.life)
     }
 
-    /// A fault of its network ends.
-    pub(crate) fn heal(&mut self, what: Net, cluster: &Cluster) {
-        match what {
-            Net::Switch(_) => {
-                cluster.catch_up(1 - self.life.0 % 2);
-                self.read_from(self.life.0 % 2, cluster);
-            }
-            what => self.wire.heal(what),
-        }
-    }
-
-    /// Its connections break, and its reads go to this server.
-    fn read_from(&mut self, number: usize, cluster: &Cluster) {
+    /// Its reading connections break, and its reads go to this server, if they do not yet.
+    pub(crate) fn read_from(&mut self, number: usize, cluster: &Cluster) {
         if self.reads != number {
             self.reads = number;
             self.wire.lose_server(true);
@@ -174,6 +155,10 @@ fn operator_settings(settings: &Settings) -> OperatorSettings {
     (own.probe_address, own.metrics_address) = (None, None);
     own.leader_election = Some(lease);
     own
+}
+
+fn home(life: Life) -> usize {
+    life.0 % 2
 }
 
 /// The folder of its caches, which outlives the process.
@@ -243,7 +228,8 @@ fn own_caches(
         let index = caches[at].informer.add_index(Index::label("tier"));
         caches[at].index = Some(index.map_err(|error| error.to_string())?);
     }
-    caches[0].is_in_order = !own.coalesces && own.audit == 0 && !own.disk;
+    caches[0].is_in_order = !own.coalesces && own.audit == 0;
+    caches[0].is_on_disk = own.disk;
     Ok(caches)
 }
 
@@ -273,6 +259,7 @@ fn cache<K>(
         index: None,
         listeners: Vec::new(),
         is_in_order: false,
+        is_on_disk: false,
         last: Default::default(),
         added: 0,
     }

@@ -69,6 +69,8 @@ pub(crate) enum Due {
     Move(usize, u64),
     /// A fault of a network ends.
     Heal(usize, u64, Net),
+    /// A process reads from its own server again.
+    GoHome(usize, u64),
     /// A server that is down comes back.
     Resume(usize),
     /// The storage is that of the backup.
@@ -307,7 +309,7 @@ fn disks(settings: &Settings) -> io::Result<Option<TempDir>> {
     folder.prefix("kinform-simulation-");
     let memory = Path::new("/dev/shm");
     let made = match memory.is_dir() {
-        true => folder.tempdir_in(memory),
+        true => folder.tempdir_in(memory).or_else(|_| folder.tempdir()),
         false => folder.tempdir(),
     };
     made.map(Some)

@@ -16,7 +16,7 @@ use crate::settings::Settings;
 /// The version of the format.
 pub const VERSION: u32 = 5;
 
-/// In place of a process: the one that leads when a fault begins, or the first.
+/// In place of a process: the one that leads when a fault begins; if none does, the first.
 pub const LEADER: usize = 100;
 
 /// The script of a run.
@@ -61,6 +61,9 @@ pub enum Act {
     Trap(usize, On, Trap),
     /// The network of a process misbehaves, for some milliseconds.
     Network(usize, Net, u64),
+    /// The reads of a process go to the other server, which is this many revisions behind, for some
+    /// milliseconds.
+    Switch(usize, u64, u64),
     /// A server, or the storage, misbehaves.
     Server(usize, Trouble),
     /// Somebody else writes the lease.
@@ -171,8 +174,6 @@ pub enum Net {
     Drop,
     /// The watches of one type bring nothing; those of the other go on.
     Deaf(Watched),
-    /// Its reads go to the other server, which is this many revisions behind.
-    Switch(u64),
 }
 
 /// The types that the processes watch.
@@ -333,12 +334,19 @@ impl Script {
             ));
         }
         let process = |act: &Act| match act {
+            Act::Crash(LEADER)
+            | Act::Stop(LEADER)
+            | Act::Pause(LEADER, _)
+            | Act::Trap(LEADER, ..)
+            | Act::Network(LEADER, ..)
+            | Act::Switch(LEADER, ..) => None,
             Act::Start(process)
             | Act::Crash(process)
             | Act::Stop(process)
             | Act::Pause(process, _)
             | Act::Trap(process, ..)
             | Act::Network(process, ..)
+            | Act::Switch(process, ..)
             | Act::Handler(process, _)
             | Act::Namespace(process, ..)
             | Act::Relist(process) => Some(*process),

@@ -74,10 +74,11 @@ impl Run<'_> {
             if period == 0 {
                 continue;
             }
+            let within = Duration::from_secs(period) + SLACK;
             // The operator's own caches have no resyncs.
             let mut caches = replica.caches.iter().take(OWN_CACHES);
-            if let Some(what) = caches.find_map(|cache| cache.untold(since)) {
-                let what = format!("{what} for {longest} s, and its period is {period} s");
+            if let Some(what) = caches.find_map(|cache| cache.untold(Instant::now() - within)) {
+                let what = format!("{what} for {within:?}, and its period is {period} s");
                 self.shared.find(Invariant::I9, what);
             }
         }
@@ -94,8 +95,9 @@ impl Run<'_> {
             self.resume(number);
             self.cluster.heal(number);
         }
-        for replica in self.replicas.iter().flatten() {
+        for replica in self.replicas.iter_mut().flatten() {
             replica.wire.heal_all();
+            replica.read_from(replica.home(), &self.cluster);
         }
         for number in 0..self.replicas.len() {
             if self.known[number] {

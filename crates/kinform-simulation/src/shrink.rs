@@ -220,6 +220,7 @@ fn kinds_of(act: &Act) -> Vec<String> {
             format!("network {}", first_word(what)),
         ],
         Act::Trap(number, ..)
+        | Act::Switch(number, ..)
         | Act::Start(number)
         | Act::Crash(number)
         | Act::Stop(number)

@@ -61,12 +61,13 @@ impl Run<'_> {
                 }
             }
             Act::Network(number, what, lasts) => {
-                if let Some(replica) = &mut self.replicas[number] {
-                    replica.begin(what, &self.cluster);
+                if let Some(replica) = &self.replicas[number] {
+                    replica.wire.begin(what);
                     let start = replica.life.1;
                     self.plan(millis(lasts), Due::Heal(number, start, what));
                 }
             }
+            Act::Switch(number, behind, lasts) => self.switch(number, behind, millis(lasts)),
             Act::Server(number, what) => self.server(number, what).await,
             Act::Lease(hand) => self.cluster.write_lease(hand).await,
             Act::Handler(number, what) => self.handler(number, what).await,
@@ -94,9 +95,15 @@ impl Run<'_> {
                 }
             }
             Due::Heal(number, start, what) => {
+                let replica = self.replicas[number].as_ref();
+                if let Some(replica) = replica.filter(|one| one.life.1 == start) {
+                    replica.wire.heal(what);
+                }
+            }
+            Due::GoHome(number, start) => {
                 let replica = self.replicas[number].as_mut();
                 if let Some(replica) = replica.filter(|one| one.life.1 == start) {
-                    replica.heal(what, &self.cluster);
+                    replica.read_from(replica.home(), &self.cluster);
                 }
             }
             Due::Resume(number) => self.resume(number),
@@ -120,6 +127,18 @@ impl Run<'_> {
                 self.cluster.catch_up(number);
             }
         }
+    }
+
+    /// The reads of a process go to the other server for a time.
+    fn switch(&mut self, number: usize, behind: u64, lasts: Duration) {
+        let Some(replica) = &mut self.replicas[number] else {
+            return;
+        };
+        let (other, start) = (1 - replica.home(), replica.life.1);
+        self.cluster.fall_behind(other, behind);
+        replica.read_from(other, &self.cluster);
+        self.plan(lasts, Due::GoHome(number, start));
+        self.plan(lasts, Due::CatchUp(other));
     }
 
     pub(crate) fn spawn(&mut self, number: usize) {
@@ -322,6 +341,7 @@ impl Run<'_> {
             Act::Pause(of, lasts) => Act::Pause(number(of), lasts),
             Act::Trap(of, on, what) => Act::Trap(number(of), on, what),
             Act::Network(of, what, lasts) => Act::Network(number(of), what, lasts),
+            Act::Switch(of, behind, lasts) => Act::Switch(number(of), behind, lasts),
             other => other,
         }
     }
@@ -388,7 +408,9 @@ impl Run<'_> {
         };
         let of = match act {
             Act::Crash(number) | Act::Stop(number) | Act::Pause(number, _) => Some(*number),
-            Act::Trap(number, ..) | Act::Network(number, ..) => Some(*number),
+            Act::Trap(number, ..) | Act::Network(number, ..) | Act::Switch(number, ..) => {
+                Some(*number)
+            }
             _ => None,
         };
         let busy: Vec<_> = lock(&self.shared.busy).values().copied().collect();
@@ -451,8 +473,8 @@ fn name(act: &Act) -> Option<&'static str> {
             Net::Again => "again",
             Net::Drop => "drop",
             Net::Deaf(_) => "deaf",
-            Net::Switch(_) => "switch",
         },
+        Act::Switch(..) => "switch",
         Act::Server(_, trouble) => match trouble {
             Trouble::Restart(_) => "restart",
             Trouble::RestartWithoutHistory(_) => "restartWithoutHistory",

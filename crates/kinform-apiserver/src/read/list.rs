@@ -134,7 +134,7 @@ async fn choose(source: &Source, options: &ReadOptions) -> Result<Page, Status> 
         (Version::At(asked), None) => (asked, limit.is_some()),
         (Version::At(asked), Some(Match::NotOlderThan)) => (asked, false),
     };
-    source.reached(asked).await?;
+    source.asked(asked).await?;
     let view = if exactly {
         source.at(asked).map_err(|error| match error {
             OutOfReach::Expired => Status::expired(LIST_EXPIRED),

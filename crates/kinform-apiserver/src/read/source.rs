@@ -84,12 +84,25 @@ impl Source {
         }
     }
 
+    /// Waits until the revision is reached that a request names; a fault may make it less.
+    ///
+    /// # Errors
+    /// As of [`Source::reached`].
+    pub(super) async fn asked(&self, revision: u64) -> Result<(), Status> {
+        super::wait_for_asked(&self.state, revision).await?;
+        self.mirrored(revision).await
+    }
+
     /// Waits until a revision is reached.
     ///
     /// # Errors
     /// 504 on timeout, 500 if the objects could not be converted.
     pub(super) async fn reached(&self, revision: u64) -> Result<(), Status> {
         super::wait_for_revision(&self.state, revision).await?;
+        self.mirrored(revision).await
+    }
+
+    async fn mirrored(&self, revision: u64) -> Result<(), Status> {
         match &self.mirror {
             Some(mirror) if mirror.upto() < revision => self.caught_up(mirror).await,
             _ => Ok(()),

@@ -191,12 +191,11 @@ impl Watcher {
                 }
             });
         }
-        let asked = match version {
-            Version::Unset => self.state.store.revision(),
-            Version::Any => 0,
-            Version::At(revision) => revision,
-        };
-        self.source.reached(asked).await?;
+        match version {
+            Version::Unset => self.source.reached(self.state.store.revision()).await?,
+            Version::Any => {}
+            Version::At(revision) => self.source.asked(revision).await?,
+        }
         let view = self.source.replica();
         let (mut at, end) = self.selection.bounds(&view.snapshot);
         if !self.state.faults.sends_initial_events() {

@@ -111,8 +111,8 @@ impl<C> Ctx<C> {
 
     /// Returns whether the caches may lack writes of an earlier run of this key: they did not show
     /// them within 30 s. Each run says so until the caches have them; a run that writes again makes
-    /// the next one wait again. If a watch ended that would have shown them, since its namespace was
-    /// removed, the next run says so, and it alone.
+    /// the next one wait again. If a watch has ended that would have shown them, as that of a namespace
+    /// that was removed, the next run says so, and it alone.
     #[must_use]
     pub fn is_stale(&self) -> bool {
         self.is_stale

@@ -339,6 +339,18 @@ impl OwnWrites {
         self.record(key, core, write, &root);
     }
 
+    /// Forgets the writes for `key` that no cache will show: the watches of those have ended.
+    pub(crate) fn forget_ended(&self, key: &ObjectKey) {
+        let mut keys = lock(&self.0.keys);
+        let Some(unseen) = keys.unseen.get_mut(key) else {
+            return;
+        };
+        unseen.retain(|known| !known.core.progress.borrow().ended);
+        if unseen.is_empty() {
+            keys.unseen.remove(key);
+        }
+    }
+
     /// Forgets the writes for `key`.
     pub(crate) fn forget(&self, key: &ObjectKey) {
         lock(&self.0.keys).unseen.remove(key);

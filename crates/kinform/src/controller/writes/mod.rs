@@ -422,9 +422,9 @@ impl Writes {
         lock(&self.stale).insert(key.clone());
     }
 
-    /// No cache will show the writes of `key`: it runs without them, and its next run says so.
-    fn forget(&self, key: &ObjectKey) {
-        self.seen.forget(key);
+    /// A cache will not show the writes of `key`: it runs without these, and its next run says so.
+    fn forget_ended(&self, key: &ObjectKey) {
+        self.seen.forget_ended(key);
         lock(&self.unanswered).remove(key);
         lock(&self.unasked).insert(key.clone());
     }

@@ -122,7 +122,7 @@ async fn wait(
     match tokio::time::timeout(PARKED, seen).await {
         Ok(Ok(())) => {}
         // A watch that has ended shows no more.
-        Ok(Err(_)) => writes.forget(&key),
+        Ok(Err(_)) => writes.forget_ended(&key),
         Err(_) => {
             tracing::warn!(%key, "the caches did not show this key's writes within {PARKED:?}: it is reconciled on an older view");
             writes.give_up(&key);
