@@ -320,7 +320,7 @@ impl Cluster {
         Some((lease.uid().to_owned(), has_label))
     }
 
-    /// The process that the lease names; none if it was given back, or there is no lease.
+    /// The process that the lease names; `None` if it was given back, or there is no lease.
     pub(crate) fn holder(&self) -> Option<String> {
         let view = self.store.view(self.store.shelf(LEASES));
         let mut all = view.snapshot.iter();

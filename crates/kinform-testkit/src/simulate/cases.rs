@@ -149,13 +149,20 @@ fn play(scenario: &Scenario, plan: &Plan, expected: Option<&[Stop]>) -> Report {
     let _random = simulated::begin(plan.seed);
     let _alarms = Alarms::set();
     let progress = Arc::clone(&scenario.progress);
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime
         .enable_time()
         .start_paused(true)
-        .on_thread_park(move || progress.park())
-        .build();
+        .on_thread_park(move || progress.park());
+    // The order in which those are woken that wait for one channel.
+    #[cfg(tokio_unstable)]
+    runtime.rng_seed(tokio::runtime::RngSeed::from_bytes(
+        &plan.seed.to_le_bytes(),
+    ));
     // The only resource is memory.
-    let runtime = runtime.expect("a runtime of one thread without sockets can be made");
+    let runtime = runtime
+        .build()
+        .expect("a runtime of one thread without sockets can be made");
     runtime.block_on(Run::play(scenario, plan, expected))
 }
 

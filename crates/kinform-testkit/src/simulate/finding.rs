@@ -127,8 +127,9 @@ impl fmt::Display for Finding {
 }
 
 /// The advice where two equal runs differ.
-const OWN_VALUES: &str = "two equal runs differ: a value that the operator draws or takes from a clock is left out \
-by `sim.ignore(\"path.of.it\")`, a whole kind by `sim.leave_out::<K>()`";
+const OWN_VALUES: &str = "two equal runs differ: a value that the operator draws once in the life of an object is named \
+by `sim.drawn_once(\"path.of.it\")`; one that it takes from a clock is left out by `sim.ignore(\"path.of.it\")`, a \
+whole kind by `sim.leave_out::<K>()`";
 
 /// The advice where a change of another client was lost.
 const OVERWRITTEN: &str = "a write that replaces an object or a list names the version that it was made from, and is \
@@ -145,6 +146,11 @@ const HISTORY: &str =
 /// The advice where states are compared.
 const BASELINE: &str = "the run without faults, in which each step begins when the one before is complete, is \
 taken for right: if it is not, the mistake is there";
+
+/// The advice where states are compared, and steps did not wait for each other.
+const RUSHED: &str = "the operator need not have seen each step: one that keeps something of an earlier step on \
+purpose is right, and `sim.keeps_history()` lets each step wait for the one before; otherwise the mistake is in the \
+run without faults, or here";
 
 /// The story of a finding.
 #[derive(Debug)]
@@ -193,6 +199,7 @@ impl Story<'_> {
         let is_usual = self.plan.accidents.is_empty() && self.plan.pace == Pace::Settled;
         match self.finding {
             Finding::Differs { .. } if is_usual => Some(OWN_VALUES),
+            Finding::Differs { .. } if self.plan.pace == Pace::Rushed => Some(RUSHED),
             Finding::Differs { .. } => Some(BASELINE),
             Finding::NotPutBack { .. } => Some(HISTORY),
             Finding::Lost { .. } => Some(OVERWRITTEN),

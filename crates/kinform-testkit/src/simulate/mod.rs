@@ -73,9 +73,13 @@
 //!
 //! The wall clock is the real one: code that compares `Timestamp::now()` with times of objects sees
 //! virtual hours pass in real milliseconds. A crash drops the operator's future and cuts its
-//! network; tasks that it had spawned run on, but reach nothing. Exact replay needs an operator
-//! whose order is a function of its seed: kinform's informers and controllers are, kube-runtime's
-//! are not.
+//! network; tasks that it had spawned run on, but reach nothing. What is in a `static`, or was
+//! captured by the closure that makes the operator, survives the crash and the run.
+//!
+//! Exact replay needs an operator whose order is a function of its seed: kinform's informers and
+//! controllers are, kube-runtime's are not. Of the tasks that wait for one channel, tokio wakes some
+//! before others by numbers of its own, so that a run may differ now and then; a test that is built
+//! with `RUSTFLAGS="--cfg tokio_unstable"` draws these numbers from the seed, too.
 //!
 //! Upstream counterpart: none; the method is that of Sieve (OSDI 2022) and of Acto (SOSP 2023).
 
@@ -365,7 +369,8 @@ impl Simulation {
         self
     }
 
-    /// Does not compare this field of any object: `status.lastProbe`.
+    /// Does not compare this field of any object: `status.lastProbe`. A write that changes nothing else
+    /// is no change: an operator may make it again and again, up to once a second.
     pub fn ignore(&mut self, path: &str) -> &mut Self {
         let path = path.split('.').map(str::to_owned).collect();
         self.lens.ignored.push(path);

@@ -40,6 +40,27 @@ impl Lens {
         !is_traffic(shelf) && shelf != ADDRESSES && !self.left_out.contains(shelf)
     }
 
+    /// Returns whether a change is one of fields that are compared, too: an operator that writes a field
+    /// of the others again and again, as the time of its last look, is at rest.
+    pub(crate) fn sees(&self, event: &Event) -> bool {
+        let (Some(previous), Some(now)) = (&event.previous, &event.current) else {
+            return true;
+        };
+        if self.ignored.is_empty() || previous.uid() != now.uid() {
+            return true;
+        }
+        let seen = |mut value: Value| {
+            remove(&mut value, &["metadata", "resourceVersion"]);
+            remove(&mut value, &["metadata", "managedFields"]);
+            for path in &self.ignored {
+                let path: Vec<&str> = path.iter().map(String::as_str).collect();
+                remove(&mut value, &path);
+            }
+            value
+        };
+        seen(previous.value()) != seen(now.value())
+    }
+
     /// The object and the field, if a change gives another value to a field that is drawn once.
     pub(crate) fn redrawn(&self, shelf: &str, event: &Event) -> Option<(String, String)> {
         let (previous, now) = (event.previous.as_ref()?, event.current.as_ref()?);

@@ -504,7 +504,8 @@ impl<'a> Run<'a> {
             if let Some((about, path)) = self.scenario.lens.redrawn(shelf, event) {
                 return Err(Finding::Redrawn { about, path });
             }
-            let counts = match self.scenario.lens.shows(shelf) {
+            let lens = &self.scenario.lens;
+            let counts = match lens.shows(shelf) && lens.sees(event) {
                 true => Counts::Yes,
                 false => Counts::No,
             };

@@ -90,6 +90,36 @@ fn a_right_controller_passes_every_fault_and_the_same_seed_is_the_same_run() {
 }
 
 #[test]
+fn an_operator_that_only_writes_ignored_fields_is_at_rest() {
+    let describe = |sim: &mut Simulation| {
+        script(sim);
+        let beats = Arc::new(AtomicUsize::new(0));
+        sim.operator(move |client| {
+            let beats = Arc::clone(&beats);
+            run(client, move |map, cx| {
+                let beat = beats.fetch_add(1, Ordering::Relaxed);
+                async move {
+                    if map.metadata.namespace.as_deref() != Some("default") {
+                        return Ok(Action::await_change());
+                    }
+                    let mut secret = secret_of(&map, map.metadata.name.as_deref().unwrap_or("-"));
+                    let data = secret.string_data.get_or_insert_default();
+                    data.insert("beat".to_owned(), beat.to_string());
+                    cx.apply(&secret).await?;
+                    Ok(Action::requeue(Duration::from_secs(60)))
+                }
+            })
+        });
+    };
+    let story = told(describe);
+    assert!(story.contains("objects still change"), "{story}");
+    passes(|sim| {
+        describe(sim);
+        sim.ignore("data.beat").seeds(20);
+    });
+}
+
+#[test]
 fn a_panic_of_a_reconcile_is_told_with_its_message() {
     let story = told(|sim| {
         sim.create(map("a")).operator(|client| {

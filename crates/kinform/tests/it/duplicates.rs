@@ -284,36 +284,51 @@ async fn a_run_that_waited_for_a_watch_that_ended_is_told_that_it_may_lack_its_w
     let api = TestServer::start().in_process().await.unwrap();
     api.create(&parent("p")).await.unwrap();
     let factory = InformerFactory::new(api.client());
-    let maps = factory.informer::<ConfigMap>();
+    let (maps, accounts) = (
+        factory.informer::<ConfigMap>(),
+        factory.informer::<ServiceAccount>(),
+    );
     let secrets = factory.select::<Secret>(Target::new());
     let secrets = secrets.namespaces(["default"]).build();
     factory.start().unwrap();
     let runs = Arc::new(Mutex::new(Vec::new()));
-    let (told, of) = (Arc::clone(&runs), secrets.clone());
-    let controller = Controller::of(&maps).owns(&secrets);
+    let (told, of, also) = (Arc::clone(&runs), secrets.clone(), accounts.clone());
+    let controller = Controller::of(&maps).owns(&secrets).owns(&accounts);
     let running = tokio::spawn(controller.run(move |_: Arc<ConfigMap>, cx: Ctx<()>| {
         let is_first = {
             let mut told = told.lock().unwrap();
-            told.push((of.list().len(), cx.is_stale()));
+            told.push((of.list().len(), also.list().len(), cx.is_stale()));
             told.len() == 1
         };
         async move {
-            if is_first {
-                let secrets: Api<Secret> = Api::namespaced(cx.client()?, "default");
-                secrets.create(&PostParams::default(), &child("p")).await?;
-                return Ok::<_, Error>(Action::requeue(Duration::from_secs(1)));
+            if !is_first {
+                return Ok::<_, Error>(Action::await_change());
             }
-            Ok(Action::await_change())
+            let client = cx.client()?;
+            let secrets: Api<Secret> = Api::namespaced(client.clone(), "default");
+            secrets.create(&PostParams::default(), &child("p")).await?;
+            let accounts: Api<ServiceAccount> = Api::namespaced(client, "default");
+            let account = ServiceAccount {
+                metadata: child("p").metadata,
+                ..ServiceAccount::default()
+            };
+            accounts.create(&PostParams::default(), &account).await?;
+            Ok(Action::requeue(Duration::from_secs(1)))
         }
     }));
     secrets.synced().await.unwrap();
+    accounts.synced().await.unwrap();
     api.stall_watches();
+    let runs = || runs.lock().unwrap().clone();
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(*runs.lock().unwrap(), [(0, false)], "the second waits");
+    assert_eq!(runs(), [(0, 0, false)], "the second waits");
     assert!(secrets.remove_namespace("default"));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(runs(), [(0, 0, false)], "it waits for the account");
+    api.resume_watches();
     tokio::time::sleep(Duration::from_secs(1)).await;
     running.abort();
-    assert_eq!(*runs.lock().unwrap(), [(0, false), (0, true)]);
+    assert_eq!(runs(), [(0, 0, false), (0, 1, true)]);
 }
 
 /// The origin of a child that no watch shows.
