@@ -161,12 +161,13 @@ async fn write(
             .unwrap()
             .open
             .insert(name.clone(), (!is_delete).then_some(mark));
-        let done: Result<Value, _> = client.request(request).await;
+        let done = tokio::time::timeout(SOON, client.request::<Value>(request)).await;
         let answer = match done {
-            Ok(answer) => answer,
-            Err(kube_client::Error::Api(status)) => panic!("{status:?}"),
-            // The server is gone.
-            Err(_) => return,
+            Ok(Ok(answer)) => answer,
+            Ok(Err(kube_client::Error::Api(status))) => panic!("{status:?}"),
+            // The server is gone, and a client may lose a request with the connection. There is no
+            // answer.
+            Ok(Err(_)) | Err(_) => return,
         };
         let mut told = told.lock().unwrap();
         told.open.remove(&name);
@@ -332,7 +333,9 @@ async fn a_killed_server_has_every_acknowledged_write_when_it_starts_again() {
             writer.await.unwrap();
         }
         // A short history may have lost the beginning before the watch came.
-        heard = hears.await.unwrap().unwrap_or_default();
+        let hears = tokio::time::timeout(SOON, hears).await;
+        let hears = hears.expect("a watch ends with its server");
+        heard = hears.unwrap().unwrap_or_default();
         let last = heard.last().map_or(0, |(.., version)| *version);
         let mut told = told.lock().unwrap();
         told.highest = told.highest.max(last);

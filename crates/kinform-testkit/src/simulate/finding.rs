@@ -148,9 +148,9 @@ const BASELINE: &str = "the run without faults, in which each step begins when t
 taken for right: if it is not, the mistake is there";
 
 /// The advice where states are compared, and steps did not wait for each other.
-const RUSHED: &str = "the operator need not have seen each step: one that keeps something of an earlier step on \
-purpose is right, and `sim.keeps_history()` lets each step wait for the one before; otherwise the mistake is in the \
-run without faults, or here";
+const RUSHED: &str = "the operator need not have seen each step: what it keeps of an earlier one on purpose is allowed \
+by `sim.keeps_history()`, with which each step waits for the one before; the run without faults, in which each does, \
+is taken for right: if it is not, the mistake is there";
 
 /// The story of a finding.
 #[derive(Debug)]
