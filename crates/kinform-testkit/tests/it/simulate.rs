@@ -111,6 +111,7 @@ fn an_operator_that_only_writes_ignored_fields_is_at_rest() {
             let beats = Arc::clone(&beats);
             async move {
                 tokio::select! {
+                    biased;
                     ended = run(client.clone(), right) => ended,
                     never = beat(client, beats) => match never {},
                 }
