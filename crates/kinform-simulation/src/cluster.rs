@@ -99,7 +99,9 @@ impl Cluster {
         }
         if settings.fencing == Fence::Hard {
             let lease = format!("default/{LEASE}");
-            let policy = FencePolicy::new("fence", lease, ACCOUNT).resource("", "secrets");
+            // Copies, and config maps for their finalizers.
+            let policy = FencePolicy::new("fence", lease, ACCOUNT);
+            let policy = policy.resource("", "secrets").resource("", "configmaps");
             let [policy, binding] = policy.objects();
             let group = "/apis/admissionregistration.k8s.io/v1";
             cluster

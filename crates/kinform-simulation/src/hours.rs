@@ -88,6 +88,8 @@ impl Run<'_> {
             // Every cache and handler has reached this revision, and every cleanup is done.
             let revision = self.cluster.store().revision();
             self.shared.history().forget(revision);
+            // A disk may have states from before: those of a namespace that nobody watches now.
+            self.shared.clear_disks();
             lock(&self.shared.cleaned).clear();
         }
     }

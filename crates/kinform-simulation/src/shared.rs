@@ -104,6 +104,20 @@ impl Shared {
         self.disks.as_ref().map(TempDir::path)
     }
 
+    /// Empties the disks of the processes.
+    pub(crate) fn clear_disks(&self) {
+        let Some(folder) = self.folder() else {
+            return;
+        };
+        for disk in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let files = std::fs::read_dir(disk.path());
+            for file in files.into_iter().flatten().flatten() {
+                // One that stays is found by the next start that reads it.
+                let _ = std::fs::remove_file(file.path());
+            }
+        }
+    }
+
     /// The time of the run.
     pub(crate) fn now(&self) -> Duration {
         self.start.elapsed()
