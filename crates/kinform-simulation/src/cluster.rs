@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Method, Request};
 use jiff::{SignedDuration, Timestamp};
-use kinform_apiserver::{Fault, FaultRule, Server, Service, Stopped, Store, User};
+use kinform_apiserver::{Fault, FaultRule, Server, Service, Stopped, Store, Stored, User};
 use kinform_operator::leader::FencePolicy;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -28,7 +28,8 @@ const HISTORY: usize = 20_000;
 /// The revisions that a backup leaves free, so that a storage that goes back has versions far below those before.
 const AHEAD: u64 = 1_000;
 
-/// The watches that such a server refuses: some of a process, so that it asks others to list as before.
+/// The watches that a server refuses when it falls behind: fewer than a process has, so that some of its lists
+/// name the version that they had.
 const WATCHES: usize = 3;
 
 /// The account of the processes.
@@ -313,21 +314,22 @@ impl Cluster {
         }
     }
 
-    /// The uid of the lease, and whether it has the label.
-    fn lease(&self) -> Option<(String, bool)> {
+    fn stored_lease(&self) -> Option<Arc<Stored>> {
         let view = self.store.view(self.store.shelf(LEASES));
         let mut all = view.snapshot.iter();
-        let lease = all.find(|stored| stored.key().ends_with(LEASE))?;
+        all.find(|stored| stored.key().ends_with(LEASE)).cloned()
+    }
+
+    /// The uid of the lease, and whether it has the label.
+    fn lease(&self) -> Option<(String, bool)> {
+        let lease = self.stored_lease()?;
         let has_label = lease.value()["metadata"]["labels"][LABEL] == "kept";
         Some((lease.uid().to_owned(), has_label))
     }
 
     /// The process that the lease names; `None` if it was given back, or there is no lease.
     pub(crate) fn holder(&self) -> Option<String> {
-        let view = self.store.view(self.store.shelf(LEASES));
-        let mut all = view.snapshot.iter();
-        let lease = all.find(|stored| stored.key().ends_with(LEASE))?;
-        let value = lease.value();
+        let value = self.stored_lease()?.value();
         let holder = value["spec"]["holderIdentity"].as_str();
         holder
             .filter(|holder| !holder.is_empty())

@@ -138,7 +138,9 @@ impl Run<'_> {
         self.cluster.fall_behind(other, behind);
         replica.read_from(other, &self.cluster);
         self.plan(lasts, Due::GoHome(number, start));
-        self.plan(lasts, Due::CatchUp(other));
+        if behind > 0 {
+            self.plan(lasts, Due::CatchUp(other));
+        }
     }
 
     pub(crate) fn spawn(&mut self, number: usize) {

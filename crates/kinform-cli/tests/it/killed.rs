@@ -165,8 +165,7 @@ async fn write(
         let answer = match done {
             Ok(Ok(answer)) => answer,
             Ok(Err(kube_client::Error::Api(status))) => panic!("{status:?}"),
-            // The server is gone, and a client may lose a request with the connection. There is no
-            // answer.
+            // The server is gone. A request that has no answer by now will have none.
             Ok(Err(_)) | Err(_) => return,
         };
         let mut told = told.lock().unwrap();

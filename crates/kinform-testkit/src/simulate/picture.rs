@@ -52,13 +52,17 @@ impl Lens {
         let seen = |mut value: Value| {
             remove(&mut value, &["metadata", "resourceVersion"]);
             remove(&mut value, &["metadata", "managedFields"]);
-            for path in &self.ignored {
-                let path: Vec<&str> = path.iter().map(String::as_str).collect();
-                remove(&mut value, &path);
-            }
+            self.leave_out_ignored(&mut value);
             value
         };
         seen(previous.value()) != seen(now.value())
+    }
+
+    fn leave_out_ignored(&self, value: &mut Value) {
+        for path in &self.ignored {
+            let path: Vec<&str> = path.iter().map(String::as_str).collect();
+            remove(value, &path);
+        }
     }
 
     /// The object and the field, if a change gives another value to a field that is drawn once.
@@ -268,10 +272,7 @@ fn plain(shelf: &str, value: &mut Value, lens: &Lens) {
                 .for_each(|port| remove(port, &["nodePort"]));
         }
     }
-    for path in &lens.ignored {
-        let path: Vec<&str> = path.iter().map(String::as_str).collect();
-        remove(value, &path);
-    }
+    lens.leave_out_ignored(value);
     even(value, &generation);
 }
 
