@@ -653,6 +653,12 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         packages: MACHINES,
     },
     Mutant {
+        name: "K29",
+        seen: "own features: silence of a watch",
+        mistake: "watches that bring nothing while the server moves on are opened again for ever",
+        packages: CORE,
+    },
+    Mutant {
         name: "L1",
         seen: "client-go: renew deadline",
         mistake: "a term is counted from the answer of its write, not from the send time",

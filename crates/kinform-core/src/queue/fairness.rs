@@ -179,6 +179,7 @@ mod tests {
         assert_ne!(group_of(Some("a"), "x"), group_of(Some("b"), "x"));
         assert_eq!(group_of(None, "x"), group_of(None, "y"));
         assert_ne!(group_of(None, "x"), group_of(Some("a"), "x"));
+        assert_eq!(format!("{fairness:?}"), "Fairness(true)");
     }
 
     #[test]

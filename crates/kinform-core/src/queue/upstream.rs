@@ -32,6 +32,7 @@ fn a_key_added_while_a_worker_has_it_is_handed_out_once_more_afterwards() {
     let first = take(&mut queue, 0);
     assert_eq!(add(&mut queue, "a"), AddOutcome::Queued);
     assert_eq!(add(&mut queue, "a"), AddOutcome::Merged);
+    assert_eq!(queue.stats(at(0)).merged, 1);
     assert!(
         queue.take(at(1)).is_none(),
         "never with two workers at once"
@@ -49,6 +50,31 @@ fn a_key_added_while_a_worker_has_it_is_handed_out_once_more_afterwards() {
     assert!(queue.take(at(3)).is_none());
 }
 
+// client-go has no test of it: its keys are given back by name.
+#[test]
+fn a_key_is_given_back_once() {
+    let mut queue = queue();
+    add(&mut queue, "a");
+    add(&mut queue, "b");
+    let first = take(&mut queue, 0);
+    add(&mut queue, "a");
+    let Ticket { slot, generation } = first.ticket;
+    let same = || Ticket { slot, generation };
+    assert_eq!(queue.settle(same(), Verdict::Done, at(1)), Next::Ready);
+    // It is ready, and another key is in its place.
+    let other = take(&mut queue, 1);
+    assert_eq!(other.key, "b");
+    assert_eq!(queue.settle(same(), Verdict::Forget, at(1)), Next::Nothing);
+    let second = take(&mut queue, 2);
+    let refused = queue.settle(same(), Verdict::Again(MS), at(2));
+    assert_eq!(refused, Next::Nothing, "another worker has it");
+    assert_eq!(queue.running(at(2)).len(), 2);
+    for ticket in [second.ticket, other.ticket] {
+        queue.settle(ticket, Verdict::Forget, at(3));
+    }
+    assert!(queue.is_empty());
+}
+
 // client-go: TestLen, TestCollapse
 #[test]
 fn a_key_waits_once_however_often_it_is_added() {
@@ -57,6 +83,7 @@ fn a_key_waits_once_however_often_it_is_added() {
         add(&mut queue, key);
         assert_eq!(queue.len(), len);
     }
+    assert_eq!(queue.stats(at(0)).merged, 1);
 }
 
 // client-go: TestReinsert

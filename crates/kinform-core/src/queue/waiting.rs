@@ -152,7 +152,9 @@ mod tests {
             (4, Waits::Time(ms(492))),
         ];
         assert_eq!(told(&queue, 10, 10), all);
-        assert_eq!(told(&queue, 2, 10), all[..2]);
+        for limit in [0, 2, all.len()] {
+            assert_eq!(told(&queue, limit, 10), all[..limit]);
+        }
         let two = queue.waiting_for(&2, at(10)).expect("it waits");
         assert_eq!(two.causes.map(|causes| causes.total()), Some(1));
         assert_eq!((two.priority, two.failures), (Priority::High, 0));

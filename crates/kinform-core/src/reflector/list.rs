@@ -158,7 +158,6 @@ impl Reflector {
             limit,
             continue_token,
             resource_version,
-            version_match: None,
             shard_selector: self.cycle.shard_selector.clone(),
             ..self.selected()
         };
@@ -236,7 +235,7 @@ impl Reflector {
             Turn::Next => self.ask_page(now),
             Turn::Broken(message) => {
                 self.cycle.unpaged_once = true;
-                let problem = garbled(Ask::Page, message);
+                let problem = Problem::garbled(Ask::Page.verb(), message.to_owned());
                 self.abort_list();
                 self.wait(Next::Cycle, problem, None, now);
             }
@@ -495,7 +494,7 @@ impl Reflector {
         let problem = match ending {
             Ending::Garbled { message } => {
                 self.close();
-                garbled(ask, &message)
+                Problem::garbled(ask.verb(), message)
             }
             Ending::Clean => Failure::Transport {
                 message: "body ended early".to_owned(),
@@ -519,6 +518,7 @@ impl Reflector {
             self.cycle.size = Size::default();
             self.hand_on(Delta::ListBegin);
         }
+        self.compare_with_silence(&delta);
         self.cycle.size.add(&delta);
         self.stats.items += 1;
         self.stats.quarantined += u64::from(matches!(delta, Delta::Quarantined(_)));
@@ -552,6 +552,7 @@ impl Reflector {
         self.stats.relists += u64::from(self.has_synced);
         self.has_synced = true;
         self.habits.forget_version();
+        self.silence.forget_version();
         self.report(ReflectorEvent::Listed { version, relist });
         self.enter(State::Synced {
             version: self.position.version_or_unset(),
@@ -587,14 +588,5 @@ fn behind(ask: Ask) -> Problem {
         kind: ProblemKind::TooLarge,
         code: None,
         message,
-    }
-}
-
-fn garbled(ask: Ask, message: &str) -> Problem {
-    Problem {
-        verb: ask.verb(),
-        kind: ProblemKind::Garbled,
-        code: None,
-        message: message.to_owned(),
     }
 }

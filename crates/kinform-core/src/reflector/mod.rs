@@ -16,7 +16,8 @@
 //! once (`watch`) waits too, after the third time.
 //!
 //! `list` reads lists, streamed or in pages; `rejoin` goes on from a snapshot instead; `watch` follows
-//! changes; `select` changes what is asked for; `verdict` is the error table, `recover` acts on it. `pager`, `position` hold what their names say.
+//! changes, and `silence` remembers watches that bring none; `select` changes what is asked for; `verdict`
+//! is the error table, `recover` acts on it. `pager`, `position` hold what their names say.
 //!
 //! Upstream counterpart: `client-go:tools/cache/reflector.go`.
 
@@ -30,6 +31,7 @@ mod recover;
 mod rejoin;
 pub mod report;
 mod select;
+mod silence;
 #[cfg(test)]
 mod tests;
 mod verdict;
@@ -55,6 +57,7 @@ use recover::{InternalErrors, Next};
 pub use rejoin::Resumption;
 use rejoin::{Rejoin, Unconfirmed};
 use report::{ReflectorEvent, RelistReason, State};
+use silence::Silence;
 use verdict::Ask;
 use watch::StreamHabits;
 
@@ -156,6 +159,7 @@ pub struct Reflector {
     pager: Pager,
     cycle: ListCycle,
     habits: StreamHabits,
+    silence: Silence,
     rejoin: Option<Rejoin>,
     /// When a watch was last given up for what another cache said.
     heeded: Option<Instant>,
@@ -186,6 +190,7 @@ impl Reflector {
             pager: Pager::default(),
             cycle,
             habits: StreamHabits::default(),
+            silence: Silence::default(),
             rejoin: None,
             heeded: None,
             unconfirmed: Unconfirmed::default(),

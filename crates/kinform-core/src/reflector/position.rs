@@ -95,6 +95,12 @@ impl Position {
             && matches!((self.revision, revision), (Some(mine), Some(theirs)) if theirs < mine)
     }
 
+    /// Returns whether an object's version lies behind this one; false if they do not compare.
+    pub(super) fn is_before(&self, revision: Option<u64>) -> bool {
+        !self.is_unordered
+            && matches!((self.revision, revision), (Some(mine), Some(theirs)) if theirs > mine)
+    }
+
     /// Returns whether a list's or a bookmark's version lies before this one.
     pub(super) fn is_after_version(&self, version: &ResourceVersion) -> bool {
         let mine = self.version.as_ref().filter(|_| !self.is_unordered);

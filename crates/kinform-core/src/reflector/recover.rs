@@ -114,7 +114,7 @@ impl Reflector {
                 self.ask_unpaged(now);
             }
             Verdict::Skip if self.is_rejoining() => {
-                self.on_rejoin_refused(problem, retry_after, now);
+                self.on_rejoin_refused(problem.kind, now);
             }
             Verdict::Skip => {
                 self.habits.verify = false;
@@ -217,6 +217,7 @@ impl Reflector {
     /// The same for so long, whatever failed before.
     pub(super) fn wait_for(&mut self, next: Next, problem: Problem, after: Duration, now: Instant) {
         self.count_missing(problem.kind);
+        self.silence.forget_version();
         if self.is_rejoin_hopeless(problem.kind) {
             return self.give_up_rejoin(RelistReason::Unproven, now);
         }

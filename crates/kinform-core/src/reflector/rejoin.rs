@@ -29,8 +29,7 @@ use crate::object::Object;
 use crate::time::Instant;
 use crate::wire::unreadable::Unreadable;
 
-use super::recover::Next;
-use super::report::{Problem, ProblemKind, ReflectorEvent, RelistReason, State};
+use super::report::{ProblemKind, ReflectorEvent, RelistReason, State};
 use super::verdict::Ask;
 use super::{Phase, Reflector, Request};
 
@@ -254,17 +253,12 @@ impl Reflector {
     }
 
     /// A question was refused: what is stored is not shown to be of this server.
-    pub(super) fn on_rejoin_refused(
-        &mut self,
-        problem: Problem,
-        retry_after: Option<Duration>,
-        now: Instant,
-    ) {
-        match problem.kind {
-            ProblemKind::TooManyRequests => self.wait(Next::Reopen, problem, retry_after, now),
-            ProblemKind::Expired => self.give_up_rejoin(RelistReason::Expired, now),
-            _ => self.give_up_rejoin(RelistReason::Unproven, now),
-        }
+    pub(super) fn on_rejoin_refused(&mut self, kind: ProblemKind, now: Instant) {
+        let reason = match kind {
+            ProblemKind::Expired => RelistReason::Expired,
+            _ => RelistReason::Unproven,
+        };
+        self.give_up_rejoin(reason, now);
     }
 
     /// Lists everything: the snapshot is only what the list is compared with.

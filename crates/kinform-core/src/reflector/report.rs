@@ -143,6 +143,8 @@ pub enum RelistReason {
     Garbled,
     /// The watch said something older than before.
     OutOfOrder,
+    /// Watches said nothing, again and again, while the server's version moved on.
+    SilentWatch,
     /// The server's lists have no version, so that a watch cannot be resumed.
     Versionless,
     /// The owner asked for it.
@@ -244,6 +246,19 @@ pub enum ReflectorEvent {
     },
 }
 
+impl Problem {
+    /// A reply of a server that makes no sense.
+    pub(super) const fn garbled(verb: Verb, message: String) -> Self {
+        let kind = ProblemKind::Garbled;
+        Self {
+            verb,
+            kind,
+            code: None,
+            message,
+        }
+    }
+}
+
 impl Verb {
     /// The word for logs and labels.
     pub const fn as_str(self) -> &'static str {
@@ -298,6 +313,7 @@ impl RelistReason {
             Self::VeryShortWatch => "very short watch",
             Self::Garbled => "garbled watch",
             Self::OutOfOrder => "out of order",
+            Self::SilentWatch => "silent watch",
             Self::Versionless => "versionless",
             Self::Asked => "asked",
             Self::Diverged => "diverged",

@@ -261,6 +261,7 @@ mod tests {
             (Failure::Certificate { message: message() }, [Retry; 5]),
             (bare(429, reason::TOO_MANY_REQUESTS), [Retry; 5]),
             (bare(429, ""), [Retry; 5]),
+            (status(429, Status::failure(0, "", "no code")), [Retry; 5]),
             (bare(401, reason::UNAUTHORIZED), [Retry; 5]),
             (
                 Failure::NotKubernetes {

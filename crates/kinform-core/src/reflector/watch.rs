@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! position → watch → events ──▶ deltas            ended, cut → reopen at the same version
-//!              ▲                                   silent, cut → probe → reopen | list again
+//!              ▲                                   silent, cut → probe → reopen | list again (`silence`)
 //!              └──────────────────────────────────┘
 //! ```
 //!
@@ -31,6 +31,7 @@ use super::input::{Ending, Event, Failure};
 use super::list::quarantined;
 use super::recover::Next;
 use super::report::{Problem, ProblemKind, ReflectorEvent, RelistReason, State};
+use super::silence::Silence;
 use super::verdict::{Ask, of_event, problem_of_event};
 use super::{Reflector, Request, Step};
 
@@ -124,12 +125,20 @@ impl Reflector {
             self.position.ask_consistent = true;
             self.relist_soon(RelistReason::ServerWentBack, None, now);
         } else {
+            self.judge_last_watch();
+            let is_ahead = self.position.is_before(version.parsed());
+            // Watches of a few seconds say nothing of the next ones.
+            let is_usual = self.rejoin.is_none() && !mutant!("K29");
+            if is_usual && self.silence.leads_to_list(is_ahead) {
+                self.position.ask_consistent = true;
+                return self.relist_soon(RelistReason::SilentWatch, None, now);
+            }
             self.ask_watch(now);
         }
     }
 
     pub(super) fn on_watch_opened(&mut self, now: Instant) {
-        self.habits.events = 0;
+        self.judge_last_watch();
         self.habits.skipped = 0;
         self.backoff.healthy(now);
         if std::mem::replace(&mut self.habits.is_resumption, true) {
@@ -211,6 +220,7 @@ impl Reflector {
 
     fn on_bookmark(&mut self, version: ResourceVersion, now: Instant) {
         self.habits.events += 1;
+        self.silence = Silence::default();
         if version.is_unset() || version.is_zero() || self.position.version().is_none() {
             return;
         }
@@ -284,6 +294,9 @@ impl Reflector {
         self.report(ReflectorEvent::Silent { quiet });
         self.steps.push_back(Step::CloseRequest);
         self.habits.verify = true;
+        if self.habits.events == 0 {
+            self.silence.was_silent();
+        }
         self.go_on_after_watch(now);
     }
 
@@ -321,12 +334,16 @@ impl Reflector {
                 };
                 return self.on_failed_ask(Ask::Watch, failure, now);
             }
-            Ending::Cut { .. } => self.habits.verify = true,
+            Ending::Cut { .. } => {
+                self.habits.verify = true;
+                if self.habits.events == 0 && lived >= SHORT {
+                    self.silence.was_silent();
+                }
+            }
             Ending::Clean => {}
         }
-        if lived >= VERY_SHORT || self.habits.events > 0 {
-            self.habits.failed_opens = 0;
-        }
+        // It lived for a second, or said something.
+        self.habits.failed_opens = 0;
         self.habits.short = if lived < SHORT {
             self.habits.short.saturating_add(1)
         } else {

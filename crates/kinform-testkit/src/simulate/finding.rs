@@ -100,8 +100,8 @@ impl fmt::Display for Finding {
             }
             Self::Lost { about, mark } => write!(
                 f,
-                "a change of another client was lost: it had set {mark} of {about} just before a \
-                 write of the operator, which took it away"
+                "a change of another client was lost: it had set {mark} of {about}, which a write of \
+                 the operator took away"
             ),
             Self::Redrawn { about, path } => write!(
                 f,
@@ -187,6 +187,12 @@ impl Story<'_> {
         let how = match pace {
             Pace::Settled => "each step begins when the one before is complete",
             Pace::Rushed => "steps follow each other at random",
+            Pace::AfterWrite(n) => {
+                return writeln!(
+                    f,
+                    "without any fault, but a step begins as soon as the operator's write {n} is answered"
+                );
+            }
         };
         if accidents.is_empty() {
             return writeln!(f, "without any fault, in the run of seed {seed} ({how})");
@@ -196,10 +202,10 @@ impl Story<'_> {
     }
 
     fn advice(&self) -> Option<&'static str> {
-        let is_usual = self.plan.accidents.is_empty() && self.plan.pace == Pace::Settled;
+        let is_usual = self.plan.is_clean();
         match self.finding {
             Finding::Differs { .. } if is_usual => Some(OWN_VALUES),
-            Finding::Differs { .. } if self.plan.pace == Pace::Rushed => Some(RUSHED),
+            Finding::Differs { .. } if self.plan.pace != Pace::Settled => Some(RUSHED),
             Finding::Differs { .. } => Some(BASELINE),
             Finding::NotPutBack { .. } => Some(HISTORY),
             Finding::Lost { .. } => Some(OVERWRITTEN),

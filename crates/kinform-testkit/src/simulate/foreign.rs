@@ -7,7 +7,8 @@
 //! Such a step stands for a third party, as a kubelet that reports on a Deployment. It is about the
 //! object that is there once the steps before it are complete: sooner, it would hit one that the
 //! operator is about to replace, and its effect would be gone with that. A deletion is no such step,
-//! since operators bring back what is deleted, whenever that is.
+//! since operators bring back what is deleted, whenever that is. A patch of finalizers is one: it may
+//! take away that of another client, which has left once the steps before are complete.
 
 use std::collections::BTreeSet;
 
@@ -23,9 +24,14 @@ pub(crate) fn foreign(before: &[Step], steps: &[Step]) -> BTreeSet<usize> {
     let mut found = BTreeSet::new();
     for (number, step) in steps.iter().enumerate() {
         own.extend(created(step));
-        if let Effect::Patch(path, _) | Effect::Status(path) = &step.effect
-            && !own.contains(path)
-        {
+        let is_foreign = match &step.effect {
+            Effect::Patch(path, patch) => {
+                !own.contains(path) || patch.pointer("/metadata/finalizers").is_some()
+            }
+            Effect::Status(path) => !own.contains(path),
+            _ => false,
+        };
+        if is_foreign {
             found.insert(number);
         }
     }
@@ -42,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patches_of_objects_that_the_script_has_not_created_are_foreign() {
+    fn patches_of_finalizers_and_of_objects_that_the_script_has_not_created_are_foreign() {
         let step = |effect| Step {
             name: String::new(),
             work: Arc::new(|_| async { Ok(()) }.boxed()),
@@ -53,6 +59,7 @@ mod tests {
         let steps = [
             Effect::Create(path("a"), json!({})),
             Effect::Patch(path("a"), json!({})),
+            Effect::Patch(path("a"), json!({"metadata": {"finalizers": null}})),
             Effect::Status(path("a")),
             Effect::Status(path("node")),
             Effect::Status(path("child")),
@@ -61,6 +68,6 @@ mod tests {
             Effect::Unknown,
         ];
         let found = foreign(&before, &steps.map(step));
-        assert_eq!(found, BTreeSet::from([4, 5]));
+        assert_eq!(found, BTreeSet::from([2, 5, 6]));
     }
 }

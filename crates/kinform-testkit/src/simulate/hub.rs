@@ -99,7 +99,7 @@ impl Hub {
         self.trace().note(who, text)
     }
 
-    /// The writes, reads and notifications so far.
+    /// The writes, reads, notifications and deletions so far.
     pub(crate) fn extent(&self) -> Extent {
         *lock(&self.extent)
     }
@@ -134,11 +134,20 @@ impl Hub {
         self.planned(When::Notification(number))
     }
 
+    /// Counts a deletion of the script; returns what should happen to it, which is not noted yet.
+    pub(crate) fn deletion(&self) -> Option<Mishap> {
+        let number = {
+            let mut extent = lock(&self.extent);
+            extent.deletions += 1;
+            extent.deletions
+        };
+        self.plan.at(When::Deletion(number))
+    }
+
     fn planned(&self, when: When) -> Option<Mishap> {
-        let mut all = self.plan.accidents.iter();
-        let accident = all.find(|accident| accident.when == when)?;
-        self.note(Who::Fault, accident.what.to_string());
-        Some(accident.what)
+        let what = self.plan.at(when)?;
+        self.note(Who::Fault, what.to_string());
+        Some(what)
     }
 
     /// Counts a request.

@@ -407,10 +407,15 @@ impl Simulation {
     }
 
     /// Tries each fault on its own: a crash before and after each write, each write refused, and
-    /// overtaken by another client, each read refused, and each notification late, skipped, and
-    /// unseen at a restart. That is four runs for each write, one for each read and three for each
-    /// notification of a run without faults. Each step begins when the one before is complete: what
-    /// goes wrong only if steps follow each other quickly is found by [`seeds`](Self::seeds).
+    /// overtaken by another client, a step that begins as soon as a write is answered, each read
+    /// refused, each notification late, skipped, and unseen at a restart, and each object that the
+    /// script deletes held by a finalizer of another client. That is up to five runs for each write,
+    /// one for each read and each deletion, and three for each notification of a run without
+    /// faults. No seeds are run then, unless [`seeds`](Self::seeds) asks for them, too: only they have
+    /// lost answers, lags and outages, restarts of the server, and faults that meet each other.
+    ///
+    /// With [`keeps_history`](Self::keeps_history) no step begins sooner, and neither does a patch of
+    /// an object that the script has not created. Deletions by [`step`](Self::step) are not held.
     pub fn exhaustive(&mut self) -> &mut Self {
         self.is_exhaustive = true;
         self

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! seed + Counts of a run without faults ─▶ Plan { pace, accidents }      by seeds
-//! each write, read, notification        ─▶ Plan { one accident }         one at a time
+//! each write, read, notification, ..    ─▶ Plan { one accident }         one at a time
 //! ```
 //!
-//! An accident happens at a write, a read, a notification, or at a time after a step. Writes, reads
-//! and notifications are counted over all copies of the operator, from the start of the run.
+//! An accident happens at a write, a read, a notification, before a deletion of the script, or at a
+//! time after a step. Writes, reads and notifications are counted over all copies of the operator,
+//! from the start of the run.
 //! The same seed and counts give the same plan. Never: decides what is right.
 
 use std::fmt;
@@ -33,6 +34,8 @@ pub(crate) enum Mishap {
     Refuse(u16),
     /// Another client has written to the object just before the write, or has taken its name.
     Overtake,
+    /// Another client's finalizer holds for this time the object that the script deletes.
+    Hold(Duration),
     /// A notification, and those after it on the same watch, are held back.
     Late(Duration),
     /// The watch breaks before a notification, and can only be resumed after this time, when the
@@ -81,6 +84,8 @@ pub(crate) enum When {
     Read(usize),
     /// At a notification to the operator, counted from 1.
     Notification(usize),
+    /// Before a deletion of the script, counted from 1.
+    Deletion(usize),
     /// This time after a step, counted from 0.
     Step(usize, Duration),
 }
@@ -99,6 +104,9 @@ pub(crate) enum Pace {
     Settled,
     /// A step begins a random time after the one before.
     Rushed,
+    /// A step begins when the effects of the one before are complete, but for one, which begins when the operator's write of this number, counted from 1, was
+    /// answered.
+    AfterWrite(usize),
 }
 
 /// The faults of a run.
@@ -119,6 +127,10 @@ pub(crate) struct Extent {
     pub(crate) writes: usize,
     pub(crate) reads: usize,
     pub(crate) notifications: usize,
+    /// The deletions of the script.
+    pub(crate) deletions: usize,
+    /// The writes before the last step.
+    pub(crate) hurried: usize,
     pub(crate) starts: Starts,
     /// States of the past are compared, too: each has to be seen, so that no step is rushed.
     pub(crate) keeps_history: bool,
@@ -162,8 +174,9 @@ impl Plan {
         }
     }
 
-    /// One plan for a crash before and after each write, for each write refused and overtaken, for
-    /// each read refused, and for each notification late, skipped and stale.
+    /// One plan for a crash before and after each write, for each write refused and overtaken, and
+    /// for a step that begins as soon as a write was answered; for each read refused; for each
+    /// notification late, skipped and stale; for each deletion held.
     pub(crate) fn one_at_a_time(extent: Extent) -> Vec<Self> {
         let of = |name: String, when, what| Self {
             name,
@@ -178,6 +191,18 @@ impl Plan {
             plans.push(of(format!("after-write-{n}"), at, Mishap::CrashAfter));
             plans.push(of(format!("refused-write-{n}"), at, Mishap::Refuse(500)));
             plans.push(of(format!("overtaken-write-{n}"), at, Mishap::Overtake));
+            if n <= extent.hurried && !extent.keeps_history {
+                plans.push(Self {
+                    name: format!("step-after-write-{n}"),
+                    seed: 0,
+                    pace: Pace::AfterWrite(n),
+                    accidents: Vec::new(),
+                });
+            }
+        }
+        for n in 1..=extent.deletions {
+            let what = Mishap::Hold(Duration::from_secs(30));
+            plans.push(of(format!("held-{n}"), When::Deletion(n), what));
         }
         for n in 1..=extent.reads {
             let name = format!("refused-read-{n}");
@@ -198,6 +223,18 @@ impl Plan {
 }
 
 impl Plan {
+    /// The fault of this moment.
+    pub(crate) fn at(&self, when: When) -> Option<Mishap> {
+        let mut all = self.accidents.iter();
+        all.find(|accident| accident.when == when)
+            .map(|accident| accident.what)
+    }
+
+    /// Returns whether nothing but its seed tells it from the run without faults.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.accidents.is_empty() && self.pace == Pace::Settled
+    }
+
     /// Returns whether a process can be shown a state older than one that it has seen.
     pub(crate) fn goes_back(&self) -> bool {
         let goes_back = |one: &Accident| {
@@ -215,11 +252,12 @@ fn accident(random: &mut SmallRng, extent: Extent) -> Accident {
     let at_write = When::Write(random.random_range(1..=extent.writes.max(1)));
     let at_read = When::Read(random.random_range(1..=extent.reads.max(1)));
     let at_notification = When::Notification(random.random_range(1..=extent.notifications.max(1)));
+    let at_deletion = When::Deletion(random.random_range(1..=extent.deletions.max(1)));
     let step = random.random_range(0..extent.steps.max(1));
     let at_time = When::Step(step, spread(random, AFTER_STEP));
     let lasts = spread(random, LONGEST);
     let refused = Mishap::Refuse([429, 500, 503, 504][random.random_range(0..4)]);
-    let (when, what) = match random.random_range(0..43) {
+    let (when, what) = match random.random_range(0..45) {
         0..4 => (at_write, Mishap::CrashBefore),
         4..8 => (at_write, Mishap::CrashAfter),
         8..11 => (at_write, Mishap::LoseReply),
@@ -240,6 +278,7 @@ fn accident(random: &mut SmallRng, extent: Extent) -> Accident {
         37 => (at_time, Mishap::Expire),
         38 => (at_time, Mishap::Clock(-random.random_range(1..600))),
         39 => (at_time, Mishap::Clock(random.random_range(1..600))),
+        40 | 41 if extent.deletions > 0 => (at_deletion, Mishap::Hold(lasts)),
         _ => (at_read, refused),
     };
     Accident { when, what }
@@ -258,6 +297,7 @@ impl fmt::Display for Accident {
             When::Write(n) => write!(f, "at the operator's write {n}: {what}"),
             When::Read(n) => write!(f, "at the operator's read {n}: {what}"),
             When::Notification(n) => write!(f, "at notification {n}: {what}"),
+            When::Deletion(n) => write!(f, "at the user's deletion {n}: {what}"),
             When::Step(step, after) => {
                 let after = after.as_secs_f64();
                 write!(f, "{after:.3} s after step {}: {what}", step + 1)
@@ -277,6 +317,11 @@ impl fmt::Display for Mishap {
             Self::LoseReply => f.write_str("the write is done, and its answer is lost"),
             Self::Refuse(code) => write!(f, "the request is refused with {code}"),
             Self::Overtake => f.write_str("another client is there just before"),
+            Self::Hold(lasts) => write!(
+                f,
+                "a finalizer of another client holds the object for {}",
+                seconds(lasts)
+            ),
             Self::Late(lasts) => write!(f, "this watch is held back for {}", seconds(lasts)),
             Self::Skip(lasts) => write!(
                 f,
@@ -321,6 +366,8 @@ mod tests {
         writes: 5,
         reads: 4,
         notifications: 7,
+        deletions: 2,
+        hurried: 3,
         starts: Starts::Past,
         keeps_history: false,
     };
@@ -335,11 +382,12 @@ mod tests {
             .map(|one| format!("{:?}", one.what))
             .map(|name| name.split(['(', ' ']).next().unwrap_or_default().to_owned())
             .collect();
-        assert_eq!(kinds.len(), 18, "{kinds:?}");
+        assert_eq!(kinds.len(), 19, "{kinds:?}");
         assert!(all.iter().all(|one| match one.when {
             When::Write(n) => (1..=5).contains(&n),
             When::Read(n) => (1..=4).contains(&n),
             When::Notification(n) => (1..=7).contains(&n),
+            When::Deletion(n) => (1..=2).contains(&n),
             When::Step(step, after) => step < 3 && after <= AFTER_STEP,
         }));
     }
@@ -351,7 +399,7 @@ mod tests {
             ..EXTENT
         };
         let one_each = Plan::one_at_a_time(extent);
-        assert_eq!(one_each.len(), 5 * 4 + 4 + 7 * 3);
+        assert_eq!(one_each.len(), 5 * 4 + 3 + 4 + 7 * 3 + 2);
         let seeds = (0..2_000).map(|seed| Plan::of_seed(seed, extent));
         let mut all = seeds.chain(one_each).flat_map(|plan| plan.accidents);
         assert!(!all.any(|one| matches!(one.what, Mishap::PastRestart(_))));
@@ -372,10 +420,17 @@ mod tests {
     }
 
     #[test]
-    fn one_at_a_time_is_four_plans_a_write_one_a_read_and_four_a_notification() {
+    fn one_at_a_time_is_one_thing_for_each_write_read_notification_and_deletion() {
         let plans = Plan::one_at_a_time(EXTENT);
-        assert_eq!(plans.len(), 5 * 4 + 4 + 7 * 4);
-        assert!(plans.iter().all(|plan| plan.accidents.len() == 1));
+        assert_eq!(plans.len(), 5 * 4 + 3 + 4 + 7 * 4 + 2);
+        let things = |plan: &Plan| plan.accidents.len() + usize::from(plan.pace != Pace::Settled);
+        assert!(plans.iter().all(|plan| things(plan) == 1));
+        let keeps_history = Extent {
+            keeps_history: true,
+            ..EXTENT
+        };
+        let plans_of_history = Plan::one_at_a_time(keeps_history);
+        assert_eq!(plans_of_history.len(), plans.len() - 3);
         let names: std::collections::BTreeSet<_> = plans.iter().map(|plan| &plan.name).collect();
         assert_eq!(names.len(), plans.len());
     }

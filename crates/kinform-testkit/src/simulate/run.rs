@@ -26,6 +26,7 @@ use super::picture::Picture;
 use super::plan::{Accident, Extent, Mishap, Pace, Plan, When};
 use super::process::{End, Process, Standing};
 use super::scenario::Scenario;
+use super::script::Effect;
 use super::stranger;
 use super::trace::Who;
 use super::world::World;
@@ -112,6 +113,10 @@ pub(crate) struct Run<'a> {
     read: u64,
     /// The revision before the present step.
     pub(super) before_step: u64,
+    /// The operator's writes that were answered before it.
+    before: usize,
+    /// Those that were answered.
+    answered: usize,
     pub(super) census: Census,
     changes: u64,
     /// Those of them that are about children of owners that were gone.
@@ -152,6 +157,8 @@ impl<'a> Run<'a> {
             begun: 0,
             read: 0,
             before_step: 0,
+            before: 0,
+            answered: 0,
             census: Census::default(),
             changes: 0,
             late: 0,
@@ -163,6 +170,8 @@ impl<'a> Run<'a> {
         run.end().await;
         let extent = Extent {
             steps: scenario.steps.len(),
+            // Those before the last step.
+            hurried: run.before,
             starts: scenario.starts,
             keeps_history: scenario.keeps_history,
             ..run.hub.extent()
@@ -198,14 +207,17 @@ impl<'a> Run<'a> {
         let last = self.scenario.steps.len().saturating_sub(1);
         for number in 0..=last {
             self.step(number).await?;
-            let is_rushed = self.hub.plan().pace == Pace::Rushed && number < last;
-            if is_rushed && !self.scenario.foreign.contains(&(number + 1)) {
-                let pause = self.hub.spread(RUSH);
-                self.pass(pause).await?;
-                continue;
-            }
-            let stop = self.settle(number, expected).await?;
-            stops.push(stop);
+            let can_rush = number < last && !self.scenario.foreign.contains(&(number + 1));
+            let until = match self.hub.plan().pace {
+                Pace::Rushed if can_rush => {
+                    let pause = self.hub.spread(RUSH);
+                    self.pass(pause).await?;
+                    continue;
+                }
+                Pace::AfterWrite(write) if can_rush && self.before < write => Some(write),
+                _ => None,
+            };
+            stops.extend(self.settle(number, expected, until).await?);
         }
         self.rest(expected).await?;
         for (name, holds) in &self.scenario.in_the_end {
@@ -221,6 +233,7 @@ impl<'a> Run<'a> {
     /// Performs a step, and plans the accidents after it.
     async fn step(&mut self, number: usize) -> Result<(), Finding> {
         self.before_step = self.revision();
+        self.before = self.answered;
         self.census.restart();
         let accidents = self.hub.plan().accidents.clone();
         for Accident { when, what } in accidents {
@@ -233,6 +246,12 @@ impl<'a> Run<'a> {
         let Some(step) = self.scenario.steps.get(number) else {
             return Ok(());
         };
+        if let Effect::Delete(path) = &step.effect
+            && let Some(Mishap::Hold(lasts)) = self.hub.deletion()
+            && stranger::hold(&self.hub, path, lasts).await
+        {
+            self.hub.note(Who::Fault, Mishap::Hold(lasts).to_string());
+        }
         self.hub.note(Who::User, step.name.clone());
         let client = self.direct.client();
         let mut work = Box::pin(step.perform(&client));
@@ -256,8 +275,14 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Waits until a step is complete.
-    async fn settle(&mut self, step: usize, expected: Option<&[Stop]>) -> Result<Stop, Finding> {
+    /// Waits until a step is complete; `None` if the operator's write of the number `until` is
+    /// answered before.
+    async fn settle(
+        &mut self,
+        step: usize,
+        expected: Option<&[Stop]>,
+        until: Option<usize>,
+    ) -> Result<Option<Stop>, Finding> {
         let begun = Instant::now();
         let mut compared = None;
         let mut last = Vec::new();
@@ -265,14 +290,17 @@ impl<'a> Run<'a> {
             let is_young = begun.elapsed() < QUIET * 2;
             let tick = Duration::from_millis(if is_young { 250 } else { 2_000 });
             self.turn(tick).await?;
+            if until.is_some_and(|write| self.answered >= write) {
+                return Ok(None);
+            }
             let quiet = self.changed.elapsed();
             let stop = || Stop {
                 picture: self.picture(),
                 tally: self.census.tally().clone(),
             };
-            let is_rushed = self.hub.plan().pace == Pace::Rushed;
+            let is_rushed = self.hub.plan().pace != Pace::Settled;
             match expected.and_then(|stops| stops.get(step)) {
-                None if quiet >= QUIET_ALONE => return Ok(stop()),
+                None if quiet >= QUIET_ALONE => return Ok(Some(stop())),
                 Some(expected)
                     if quiet >= QUIET && self.is_peaceful() && compared != Some(self.changes) =>
                 {
@@ -282,8 +310,8 @@ impl<'a> Run<'a> {
                     if last.is_empty() {
                         return match is_rushed {
                             // How often depends on which steps the operator saw.
-                            true => Ok(stop),
-                            false => self.counted(step, stop, expected),
+                            true => Ok(Some(stop)),
+                            false => self.counted(step, stop, expected).map(Some),
                         };
                     }
                 }
@@ -327,7 +355,7 @@ impl<'a> Run<'a> {
     async fn rest(&mut self, expected: Option<&[Stop]>) -> Result<(), Finding> {
         let mut periods = 1;
         while let Err(finding) = self.rest_for(REST).await? {
-            if self.hub.plan().accidents.is_empty() || periods == RESTS {
+            if self.hub.plan().is_clean() || periods == RESTS {
                 return Err(finding);
             }
             periods += 1;
@@ -389,7 +417,7 @@ impl<'a> Run<'a> {
         tokio::select! {
             biased;
             Some(order) = self.orders.recv() => match order {
-                Order::Look => {}
+                Order::Look => self.answered += 1,
                 Order::Meet(process, mishap) => self.meet(process, mishap).await?,
                 Order::Leave(number, after) => self.plan(after, Due::Leave(number)),
             },
@@ -468,8 +496,7 @@ impl<'a> Run<'a> {
         }
         let how = end.how.map_err(Finding::Panicked)?;
         self.own_ends += 1;
-        let has_faults = !self.hub.plan().accidents.is_empty();
-        if !has_faults || self.own_ends > ENDS {
+        if self.hub.plan().is_clean() || self.own_ends > ENDS {
             return Err(Finding::Ended(how));
         }
         // As a container that ends is started again.
@@ -518,7 +545,11 @@ impl<'a> Run<'a> {
         }
         self.changed = Instant::now();
         if self.changes - self.late > CHANGES {
-            return Err(Finding::Unbounded(format!("more than {CHANGES} changes")));
+            let mut how = format!("more than {CHANGES} changes");
+            if let Some((write, times)) = self.hub.trace().most_frequent(0) {
+                how.push_str(&format!("; {times} times {write}"));
+            }
+            return Err(Finding::Unbounded(how));
         }
         for (name, holds) in &self.scenario.invariants {
             self.world(|world| holds(world))

@@ -1,8 +1,9 @@
-//! Another client of the server: it writes to an object just before a write of the operator, or
-//! takes the name that the operator is about to use.
+//! Another client of the server: it writes to an object just before a write of the operator, takes
+//! the name that the operator is about to use, or holds an object that the user deletes.
 //!
 //! ```text
 //! Mishap::Overtake ─▶ a mark on the object, or an object of that name ─▶ Left ─▶ later taken back
+//! Mishap::Hold ─▶ a finalizer on the object ─▶ Left ─▶ later taken back, and the object goes
 //! changes of the server + Left ─▶ a mark that a write of the operator took away
 //! ```
 //!
@@ -13,6 +14,7 @@
 //! INVARIANT: what is left out of pictures and counts has the annotation.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response};
@@ -72,11 +74,7 @@ async fn mark(hub: &Hub, (service, store): (&Service, &Store), asked: &Asked, bo
         false => Thing::Annotation,
     };
     let patch = match thing {
-        Thing::Finalizer => {
-            let mut all = finalizers(&value);
-            all.push(MARK.into());
-            json!({"metadata": {"finalizers": all, "resourceVersion": version(&found)}})
-        }
+        Thing::Finalizer => marked(&found),
         _ => json!({"metadata": {"annotations": {MARK: hub.below(1_000_000).to_string()}}}),
     };
     call(service, "PATCH", &asked.path, (MERGE, &patch)).await;
@@ -93,6 +91,46 @@ async fn mark(hub: &Hub, (service, store): (&Service, &Store), asked: &Asked, bo
     note(hub, words, &asked.shelf, &now);
     let back = (thing == Thing::Finalizer).then(|| hub.spread(LONGEST));
     hub.leave(left(thing, &asked.path, &asked.shelf, &now), back);
+}
+
+/// Adds a finalizer to the object at a path, and takes it back after a time. Returns whether there
+/// is one now.
+pub(crate) async fn hold(hub: &Hub, path: &str, lasts: Duration) -> bool {
+    let Some((service, store)) = hub.server() else {
+        return false;
+    };
+    let mut head = Request::new(()).into_parts().0;
+    let Ok(uri) = path.parse() else {
+        return false;
+    };
+    head.uri = uri;
+    let asked = Asked::of(&head);
+    let found = || of(&store, &asked.shelf, &asked.key()?);
+    for _ in 0..TRIES {
+        let Some(now) = found() else {
+            return false;
+        };
+        let value = now.value();
+        if value["metadata"]["deletionTimestamp"].is_string() || has(&value, Thing::Finalizer) {
+            return false;
+        }
+        call(&service, "PATCH", &asked.path, (MERGE, &marked(&now))).await;
+        let after = found().filter(|after| after.uid() == now.uid());
+        if let Some(after) = after.filter(|after| has(&after.value(), Thing::Finalizer)) {
+            note(hub, "adds a finalizer to", &asked.shelf, &after);
+            let left = left(Thing::Finalizer, &asked.path, &asked.shelf, &after);
+            hub.leave(left, Some(lasts));
+            return true;
+        }
+    }
+    false
+}
+
+/// The patch that adds the finalizer to this version of an object.
+fn marked(found: &Stored) -> Value {
+    let mut all = finalizers(&found.value());
+    all.push(MARK.into());
+    json!({"metadata": {"finalizers": all, "resourceVersion": version(found)}})
 }
 
 async fn take_name(hub: &Hub, (service, store): (&Service, &Store), asked: &Asked, body: &Bytes) {

@@ -64,6 +64,8 @@ impl Run<'_> {
             Mishap::Expire => self.expire()?,
             // These happen at the wire.
             Mishap::LoseReply | Mishap::Refuse(_) | Mishap::Overtake | Mishap::Late(_) => {}
+            // This happens before a step.
+            Mishap::Hold(_) => {}
         }
         Ok(())
     }

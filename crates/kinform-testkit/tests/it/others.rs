@@ -8,7 +8,7 @@ use kinform::controller::{Action, Ctx};
 use kinform_testkit::Simulation;
 use kube_client::Api;
 use kube_client::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube_core::Resource;
+use kube_core::{Resource, ResourceExt};
 use serde_json::json;
 
 use super::simulate::{Failure, map, passes, run, told};
@@ -149,6 +149,76 @@ fn a_finalizer_of_another_client_that_a_patch_of_the_list_takes_away_is_told() {
         story.contains("it had set a finalizer of configmaps default/a"),
         "{story}"
     );
+}
+
+/// The way in which the operator's finalizer goes.
+#[derive(Clone, Copy)]
+enum Goes {
+    /// With the list.
+    WithAll,
+    /// Alone, from the list of the version that was read.
+    Alone,
+}
+
+/// Keeps a finalizer, and removes it when the config map ends.
+async fn end(map: Arc<ConfigMap>, cx: Ctx<()>, goes: Goes) -> Result<Action, Failure> {
+    const OWN: &str = "example.com/own";
+    if !is_asked_for(&map) {
+        return Ok(Action::await_change());
+    }
+    let maps: Api<ConfigMap> = Api::namespaced(cx.client()?, "default");
+    let mut all = map.finalizers().to_vec();
+    let has_own = all.iter().any(|one| one == OWN);
+    let is_ending = map.metadata.deletion_timestamp.is_some();
+    let list = match (is_ending, has_own, goes) {
+        (true, false, _) | (false, true, _) => return Ok(Action::await_change()),
+        (true, true, Goes::WithAll) => json!({"finalizers": null}),
+        (true, true, Goes::Alone) => {
+            all.retain(|one| one != OWN);
+            json!({"finalizers": all, "resourceVersion": map.resource_version()})
+        }
+        (false, false, _) => {
+            all.push(OWN.to_owned());
+            json!({"finalizers": all, "resourceVersion": map.resource_version()})
+        }
+    };
+    let patch = Patch::Merge(json!({"metadata": list}));
+    match maps.patch("a", &PatchParams::default(), &patch).await {
+        Err(error) if is_code(&error, 404) => {}
+        done => drop(done?),
+    }
+    Ok(Action::await_change())
+}
+
+#[test]
+fn a_finalizer_of_another_client_that_holds_a_deleted_object_must_stay() {
+    let describe = |sim: &mut Simulation, goes| {
+        script(sim);
+        sim.delete::<ConfigMap>("default/a").create(map("a"));
+        sim.operator(move |client| run(client, move |map, cx| end(map, cx, goes)));
+    };
+    passes(|sim| describe(sim, Goes::Alone));
+    let story = told(|sim| describe(sim, Goes::WithAll));
+    for words in [
+        "it had set a finalizer of configmaps default/a",
+        "at the user's deletion 1: a finalizer of another client holds the object for 30.000 s",
+        "KINFORM_SEED=held-1",
+    ] {
+        assert!(story.contains(words), "{words}: {story}");
+    }
+}
+
+#[test]
+fn seeds_find_it_too_and_no_fault_in_an_operator_that_leaves_it() {
+    let describe = |sim: &mut Simulation, goes| {
+        sim.create(map("a")).delete::<ConfigMap>("default/a");
+        sim.seeds(200);
+        sim.operator(move |client| run(client, move |map, cx| end(map, cx, goes)));
+    };
+    passes(|sim| describe(sim, Goes::Alone));
+    let story = told(|sim| describe(sim, Goes::WithAll));
+    assert!(story.contains("at the user's deletion 1"), "{story}");
+    assert!(!story.contains("KINFORM_SEED=held"), "{story}");
 }
 
 /// Deletes the secret once its text is "2"; a read that fails means that it is gone.

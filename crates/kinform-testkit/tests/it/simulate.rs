@@ -352,6 +352,60 @@ fn what_only_the_pace_of_the_script_shows_is_told_without_faults() {
     }
 }
 
+/// Makes a secret of a config map in two steps, each of which looks at the newest data. After it,
+/// the second one says of which data it is.
+async fn in_two_steps(map: Arc<ConfigMap>, cx: Ctx<()>, looks: bool) -> Result<Action, Failure> {
+    if map.metadata.name.as_deref() != Some("a") {
+        return Ok(Action::await_change());
+    }
+    let maps: Api<ConfigMap> = Api::namespaced(cx.client()?, "default");
+    let secrets: Api<Secret> = Api::namespaced(cx.client()?, "default");
+    let (Some(now), secret) = (maps.get_opt("a").await?, secrets.get_opt("a").await?) else {
+        return Ok(Action::await_change());
+    };
+    let x = now.data.as_ref().and_then(|data| data.get("x")).cloned();
+    let done = now
+        .metadata
+        .annotations
+        .as_ref()
+        .and_then(|all| all.get("done"));
+    let of = secret.and_then(|secret| secret.data?.remove("x"));
+    let of = of.and_then(|bytes| String::from_utf8(bytes.0).ok());
+    if of.is_none() || (done.is_some() && done != x.as_ref()) || (looks && of != x) {
+        cx.apply(&secret_of(&now, "a")).await?;
+    }
+    if done != x.as_ref() {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let Some(now) = maps.get_opt("a").await? else {
+            return Ok(Action::await_change());
+        };
+        let x = now.data.as_ref().and_then(|data| data.get("x"));
+        let done =
+            json!({"annotations": {"done": x}, "resourceVersion": now.metadata.resource_version});
+        let patch = Patch::Merge(json!({"metadata": done}));
+        maps.patch("a", &PatchParams::default(), &patch).await?;
+    }
+    Ok(Action::await_change())
+}
+
+#[test]
+fn a_change_that_comes_while_the_operator_is_at_work_is_tried_at_each_write() {
+    let describe = |sim: &mut Simulation, looks| {
+        changed(sim, &["2", "3"]);
+        sim.exhaustive();
+        sim.operator(move |client| run(client, move |map, cx| in_two_steps(map, cx, looks)));
+    };
+    passes(|sim| describe(sim, true));
+    let story = told(|sim| describe(sim, false));
+    for words in [
+        "secrets default/a: data.x is",
+        "but a step begins as soon as the operator's write 1 is answered",
+        "KINFORM_SEED=step-after-write-1",
+    ] {
+        assert!(story.contains(words), "{words}: {story}");
+    }
+}
+
 /// A type whose every field is changed.
 mod knob {
     use kube::CustomResource;

@@ -104,7 +104,8 @@ fn a_server_of_which_another_cache_says_that_it_went_back_is_listed_though_its_v
 #[test]
 fn a_server_that_went_back_is_listed_from_its_own_present() {
     for failure in ["ok\n page 4", "ok\n page 1"] {
-        watching().run(&format!(
+        let mut bench = watching();
+        bench.run(&format!(
             "cut            -> probe
              {failure}      -> relist server went back, stream rv=
              ok
@@ -115,6 +116,7 @@ fn a_server_that_went_back_is_listed_from_its_own_present() {
              +6
              ended          -> watch rv=5"
         ));
+        assert_eq!(bench.machine.stats().epochs, 1);
     }
 }
 
@@ -160,6 +162,29 @@ fn a_watch_that_is_cut_at_once_is_tried_a_few_times() {
 }
 
 #[test]
+fn a_watch_that_lived_or_spoke_makes_up_for_those_that_did_not() {
+    for (life, version) in [("+2", 10), ("mod z@11 -> updated z@11", 11)] {
+        let mut bench = watching();
+        bench.run("ended -> watch rv=10");
+        let cut_twice = |bench: &mut Bench, version: u32| {
+            for _ in 0..2 {
+                bench.run(&format!(
+                    "ok             -> reopened {version}
+                     cut            -> retry connection failed
+                     wait           -> probe
+                     ok
+                     page 11        -> watch rv={version}"
+                ));
+            }
+        };
+        cut_twice(&mut bench, 10);
+        bench.run(&format!("ok -> reopened 10\n {life}\n cut -> probe"));
+        bench.run(&format!("ok\n page 11 -> watch rv={version}"));
+        cut_twice(&mut bench, version);
+    }
+}
+
+#[test]
 fn watches_that_are_short_again_and_again_wait() {
     let mut bench = watching();
     bench.run("mod a@11 -> updated a@11\n ended -> watch rv=11");
@@ -200,6 +225,87 @@ fn silence_asks_the_server_where_it_is_and_reopens_without_a_list() {
     );
 }
 
+/// A watch at `ours` that says nothing, while the server is at `theirs`: it is opened again.
+fn deaf(bench: &mut Bench, ours: u32, theirs: u32) {
+    bench.run(&format!(
+        "+90            -> silent, close, probe
+         ok
+         page {theirs}  -> watch rv={ours}
+         ok             -> reopened {ours}"
+    ));
+}
+
+/// The same, and it leads to a list at the server's version, with this object.
+fn deaf_list(bench: &mut Bench, theirs: u32, item: &str) {
+    bench.run(&format!(
+        "+90            -> silent, close, probe
+         ok
+         page {theirs}  -> relist silent watch, stream rv=
+         ok
+         add {item}     -> begin, item {item}
+         end-mark {theirs} -> end {theirs}"
+    ));
+}
+
+#[test]
+fn k29_a_watch_that_says_nothing_while_the_server_moves_on_is_a_list() {
+    let mut bench = watching();
+    // The first probe finds out that the server is ahead, then there are two silent watches; the same
+    // again, as long as lists have objects that are newer.
+    for (ours, theirs) in [(10, 20), (20, 30), (30, 40)] {
+        deaf(&mut bench, ours, theirs);
+        deaf(&mut bench, ours, theirs);
+        deaf_list(&mut bench, theirs, &format!("z@{}", theirs - 5));
+    }
+    (0..2).for_each(|_| deaf(&mut bench, 40, 50));
+    deaf_list(&mut bench, 50, "z@35");
+    // That one showed nothing new: four watches.
+    (0..4).for_each(|_| deaf(&mut bench, 50, 60));
+    // An event makes it no shorter, and is no silence.
+    bench.run("add y@61 -> added y@61");
+    (0..4).for_each(|_| deaf(&mut bench, 61, 70));
+    deaf_list(&mut bench, 70, "z@35");
+    // A bookmark does.
+    bench.run("mark 71 -> mark 71");
+    (0..2).for_each(|_| deaf(&mut bench, 71, 80));
+    deaf_list(&mut bench, 80, "z@35");
+    let stats = bench.machine.stats();
+    assert_eq!((stats.lists, stats.relists), (7, 6));
+}
+
+#[test]
+fn k29_a_watch_that_is_cut_without_a_word_counts_unless_the_server_cannot_be_reached_then() {
+    let mut bench = watching();
+    let cut = |bench: &mut Bench, then: &str| {
+        bench.run(&format!("+60\n cut -> probe\n ok\n page 20 -> {then}"));
+    };
+    let again = "watch rv=10\n ok -> reopened 10";
+    cut(&mut bench, again);
+    bench.run("+60\n cut -> probe\n refused -> retry connection refused\n wait -> probe");
+    bench.run(&format!("ok\n page 20 -> {again}"));
+    cut(&mut bench, again);
+    cut(&mut bench, "relist silent watch, stream rv=");
+}
+
+#[test]
+fn k29_a_quiet_watch_of_a_server_that_does_not_move_is_no_list() {
+    let mut bench = watching();
+    (0..100).for_each(|_| deaf(&mut bench, 10, 10));
+    assert_eq!(bench.machine.stats().silences, 100);
+    // Each watch has a bookmark, if late.
+    for version in 11..50 {
+        bench.run(&format!("+80\n mark {version} -> mark {version}"));
+        deaf(&mut bench, version, 99);
+    }
+    // A server without bookmarks has an event in every second watch.
+    for version in 50..100 {
+        deaf(&mut bench, version - 1, 999);
+        bench.run(&format!("mod a@{version} -> updated a@{version}"));
+        deaf(&mut bench, version, 999);
+    }
+    assert_eq!(bench.machine.stats().relists, 0);
+}
+
 #[test]
 fn a_watch_that_is_not_accepted_in_time_is_silence_too() {
     watching().run("ended -> watch rv=10\n +90 -> close, retry deadline exceeded\n wait -> probe");
@@ -208,6 +314,10 @@ fn a_watch_that_is_not_accepted_in_time_is_silence_too() {
 #[test]
 fn silence_while_we_do_not_read_is_our_own() {
     watching().run("+80\n unblocked 80\n +80\n mark 10");
+    // A watch that lived only while we did not read was a very short one.
+    let mut short = watching();
+    short.run("ended -> watch rv=10\n ok -> reopened 10\n +5\n unblocked 5");
+    short.run("ended -> retry very short watch");
     let mut bench = Bench::new(ReflectorConfig {
         streaming_list: StreamingList::Never,
         ..ReflectorConfig::default()
@@ -218,12 +328,38 @@ fn silence_while_we_do_not_read_is_our_own() {
 
 #[test]
 fn what_is_stale_says_since_when() {
-    let mut bench = watching();
+    let mut bench = Bench::new(ReflectorConfig::default());
+    assert!(!bench.machine.has_synced());
+    assert_eq!(bench.machine.heard_at(), None);
+    bench = watching();
     let heard_at = bench.now;
+    assert!(bench.machine.has_synced());
+    assert_eq!(bench.machine.heard_at(), Some(heard_at));
     bench.run("+30\n cut -> probe\n refused -> retry connection refused");
     assert_eq!(*bench.machine.state(), State::Stale { since: heard_at });
     bench.run("wait -> probe\n http 503 -> retry server unavailable");
     assert_eq!(*bench.machine.state(), State::Stale { since: heard_at });
+}
+
+#[test]
+fn states_and_requests_have_words() {
+    use crate::reflector::report::Verb;
+
+    let since = Instant::from_millis(7);
+    let at_three = State::Synced {
+        version: "3".into(),
+    };
+    for (state, words) in [
+        (State::Pending, "pending".to_owned()),
+        (at_three, "synced at 3".to_owned()),
+        (State::Stale { since }, format!("stale since {since:?}")),
+        (
+            State::Forbidden { verb: Verb::Probe },
+            "forbidden to probe".to_owned(),
+        ),
+    ] {
+        assert_eq!(state.to_string(), words);
+    }
 }
 
 #[test]

@@ -280,6 +280,12 @@ fn a_forced_page_size_holds_at_any_version() {
          +60
          error 410      -> close, relist expired, list rv=7 limit=4",
     );
+    let in_one_piece = ReflectorConfig {
+        streaming_list: StreamingList::Never,
+        page_size: Some(0),
+        ..ReflectorConfig::default()
+    };
+    Bench::new(in_one_piece).run("start -> list rv=0");
 }
 
 #[test]
@@ -372,7 +378,11 @@ fn a_list_that_breaks_off_counts_for_nothing() {
         ("transport", "connection failed", ""),
         ("+120", "connection failed", "close, "),
     ] {
-        check_paged(&format!(
+        let mut bench = Bench::new(ReflectorConfig {
+            streaming_list: StreamingList::Never,
+            ..ReflectorConfig::default()
+        });
+        bench.run(&format!(
             "start          -> list rv=0 limit=500
              ok
              item a@1       -> begin, item a@1
@@ -381,6 +391,7 @@ fn a_list_that_breaks_off_counts_for_nothing() {
              ok
              page 7         -> begin, end 7, watch rv=7"
         ));
+        assert_eq!(bench.machine.stats().aborted_lists, 1);
     }
     check_paged("start -> list rv=0 limit=500\n +120 -> close, retry deadline exceeded");
 }

@@ -26,7 +26,8 @@ fn shown() -> Bench {
 
 #[test]
 fn w3_a_store_goes_on_without_a_list_and_is_synced_at_the_servers_version() {
-    shown().run(
+    let mut bench = shown();
+    bench.run(
         "
         ? -> pending
         mod c@120 -> updated c@120
@@ -38,6 +39,7 @@ fn w3_a_store_goes_on_without_a_list_and_is_synced_at_the_servers_version() {
         ok -> reopened 160
         ",
     );
+    assert_eq!(bench.machine.stats().resumed, 1);
     // An event is as good as a bookmark, also a deletion, and one that cannot be read.
     for (event, words) in [
         ("add c@150", "added c@150"),
@@ -180,6 +182,14 @@ fn watches_that_do_not_reach_the_version_end_in_a_list() {
         +6s -> silent, close, probe
         ok
         page 150 -> short watch rv=100
+        ok -> reopened 100
+        +6s -> silent, close, probe
+        ok
+        page 150 -> short watch rv=100
+        ok -> reopened 100
+        +6s -> silent, close, probe
+        ok
+        page 150 -> relist snapshot not caught up, stream rv=
         ",
     );
 }

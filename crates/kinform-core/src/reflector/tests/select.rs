@@ -174,6 +174,14 @@ fn nothing_is_asked_for_while_nothing_is_wanted() {
 
 #[test]
 fn an_event_outside_moves_the_position_and_no_more() {
+    let mut bench = Bench::new(ReflectorConfig {
+        streaming_list: StreamingList::Never,
+        ..ReflectorConfig::default()
+    });
+    bench.run("start -> list rv=0 limit=500\n ok\n outside item\n outside item");
+    assert_eq!(bench.machine.stats().outside, 2);
+    bench.run("page 10 -> begin, end 10, watch rv=10\n ok\n outside add 11 -> mark 11");
+    assert_eq!(bench.machine.stats().outside, 3);
     check_paged(
         "start         -> list rv=0 limit=500
          ok

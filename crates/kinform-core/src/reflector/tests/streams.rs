@@ -89,6 +89,7 @@ fn what_follows_an_empty_stream_at_once_is_asked_for_again() {
             relisting().run(&format!(
                 "end-mark 900   -> probe
                  {more}         -> close, probe
+                 ended
                  ok
                  page {page}    -> begin, end {version}, watch rv={version}
                  ok

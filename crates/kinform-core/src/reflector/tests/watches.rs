@@ -31,6 +31,62 @@ fn check_watch(script: &str) {
 }
 
 #[test]
+fn every_request_has_the_selectors() {
+    let selectors = (
+        Some("app=web".to_owned()),
+        Some("spec.nodeName=n1".to_owned()),
+    );
+    for (streaming_list, script) in [
+        (
+            StreamingList::Preferred,
+            [
+                "start",
+                "ok",
+                "add a@3",
+                "end-mark 10",
+                "cut",
+                "ok",
+                "page 20",
+            ],
+        ),
+        (
+            StreamingList::Never,
+            ["start", "ok", "page 7 t", "ok", "page 7", "ok", "ended"],
+        ),
+    ] {
+        let mut bench = Bench::new(ReflectorConfig {
+            streaming_list,
+            label_selector: selectors.0.clone(),
+            field_selector: selectors.1.clone(),
+            ..ReflectorConfig::default()
+        });
+        let mut requests = 0;
+        for input in script {
+            match input {
+                "start" => bench.machine.start(bench.now),
+                input => bench.machine.handle(parse(input), bench.now),
+            }
+            // A watch that ends within a second would be a failure.
+            bench.now += Duration::from_secs(6);
+            while let Some(step) = bench.machine.poll() {
+                let sent = match step {
+                    Step::Request(Request::Watch { options, .. }) => {
+                        (options.label_selector, options.field_selector)
+                    }
+                    Step::Request(
+                        Request::List { options, .. } | Request::Probe { options, .. },
+                    ) => (options.label_selector, options.field_selector),
+                    _ => continue,
+                };
+                assert_eq!(sent, selectors, "after {input}");
+                requests += 1;
+            }
+        }
+        assert!(requests >= 3, "{requests}");
+    }
+}
+
+#[test]
 fn events_are_handed_on_and_move_the_version() {
     // client-go: TestReflectorWatchHandler, TestReflectorResourceVersionUpdate
     check_watch(
@@ -112,13 +168,35 @@ fn a_bookmark_from_the_past_asks_the_server_where_it_is() {
 
 #[test]
 fn what_cannot_be_read_is_set_apart_and_passed() {
-    check_watch(
+    let mut bench = watching(ReflectorConfig::default());
+    bench.run(
         "bad 11         -> quarantined
          bad            -> quarantined
          bad-del 12     -> quarantined
          +6
          ended          -> watch rv=12",
     );
+    assert_eq!(bench.machine.stats().quarantined, 3);
+}
+
+#[test]
+fn a_bookmark_without_a_version_moves_nothing_and_any_shows_that_the_watch_works() {
+    for (bookmark, version, counted) in [
+        ("mark", 10, 0),
+        ("mark 0", 10, 0),
+        ("mark 11 -> mark 11", 11, 1),
+        ("outside mod 11 -> mark 11", 11, 0),
+    ] {
+        let mut bench = watching(ReflectorConfig::default());
+        bench.run(&format!(
+            "ended          -> watch rv=10
+             ok             -> reopened 10
+             {bookmark}
+             ended          -> watch rv={version}"
+        ));
+        let stats = bench.machine.stats();
+        assert_eq!((stats.bookmarks, stats.reopens), (counted, 1), "{bookmark}");
+    }
 }
 
 #[test]

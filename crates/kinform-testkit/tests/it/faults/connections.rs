@@ -99,6 +99,33 @@ fn f4_a_proxy_that_acknowledges_and_forwards_nothing_is_noticed_by_silence() {
 }
 
 #[test]
+fn f4_a_proxy_that_holds_watches_back_for_ever_and_lets_lists_pass_is_found_out() {
+    let line = "F4 json,protobuf x list,stream x in-order,coalescing";
+    each(line, async |cell| {
+        let mut stand = Stand::start(cell).await?;
+        stand.server().faults().stall_watches();
+        for lists in 1..5 {
+            stand.change(5).await?;
+            stand.agrees(4 * SILENCE).await?;
+            let stats = stand.stats();
+            let made = stats.relist_reasons.get("silent watch").copied();
+            check(made == Some(lists), || format!("{stats:?}"))?;
+        }
+        // Nothing changes here, and much elsewhere: five lists more in two hours.
+        for number in 0..120 {
+            tokio::time::sleep(60 * SECOND).await;
+            stand.elsewhere(number).await?;
+        }
+        let stats = stand.stats();
+        let made = stats.relist_reasons.get("silent watch").copied();
+        check(made == Some(9), || format!("{stats:?}"))?;
+        stand.heal();
+        stand.recovers(SILENCE).await?;
+        stand.end().await
+    });
+}
+
+#[test]
 fn f5_a_middlebox_that_forgets_idle_connections_costs_90_seconds_at_most() {
     let line = "F5 json,protobuf x list,stream x in-order,coalescing";
     each(line, async |cell| {

@@ -10,13 +10,12 @@
 //! it covers, if any. `// no fault: F10 .. : reason` says why a fault does not exist in some cells.
 //! A test fails unless handlers, cache and server agree within the bound of the fault.
 
-// no fault: F30 json,protobuf x list,stream x in-order,coalescing: an informer keeps nothing on disk yet, so these tests are of the server's folder
 mod cell;
 mod clocks;
 mod connections;
 mod credentials;
+mod disks;
 mod dropped;
-
 mod objects;
 mod pages;
 mod peers;

@@ -339,6 +339,15 @@ impl Stand {
         }
     }
 
+    /// Creates an object of another type, so that the server's version moves on.
+    pub(crate) async fn elsewhere(&self, number: u32) -> Check {
+        let name = format!("elsewhere-{number}");
+        let body = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}});
+        let path = "/api/v1/namespaces/apple/secrets";
+        let code = self.send(Method::POST, path, &body).await?;
+        check(code == 201, || format!("POST {name}: {code}"))
+    }
+
     pub(crate) async fn delete(&self, path: &str) -> Check {
         let code = self.send(Method::DELETE, path, &Value::Null).await?;
         check(code == 200 || code == 202, || {
