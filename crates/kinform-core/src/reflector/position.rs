@@ -91,14 +91,18 @@ impl Position {
 
     /// Returns whether an event's version lies before this one; false if they do not compare.
     pub(super) fn is_after(&self, revision: Option<u64>) -> bool {
-        !self.is_unordered
-            && matches!((self.revision, revision), (Some(mine), Some(theirs)) if theirs < mine)
+        self.order_of(revision) == Some(Ordering::Less)
     }
 
-    /// Returns whether an object's version lies behind this one; false if they do not compare.
+    /// Returns whether an object's version is newer than this one; false if they do not compare.
     pub(super) fn is_before(&self, revision: Option<u64>) -> bool {
-        !self.is_unordered
-            && matches!((self.revision, revision), (Some(mine), Some(theirs)) if theirs > mine)
+        self.order_of(revision) == Some(Ordering::Greater)
+    }
+
+    /// The order of a version against this one, if they compare.
+    fn order_of(&self, revision: Option<u64>) -> Option<Ordering> {
+        let mine = self.revision.filter(|_| !self.is_unordered)?;
+        Some(revision?.cmp(&mine))
     }
 
     /// Returns whether a list's or a bookmark's version lies before this one.

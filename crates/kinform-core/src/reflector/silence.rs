@@ -9,8 +9,8 @@
 //! cannot be told from a quiet resource of a busy server that sends no bookmarks, until a list has an
 //! object that the watch should have brought. So the lists of a quiet resource double their distance,
 //! whatever events come in between; a bookmark, after which silence means something, starts anew.
-//! A watch counts only if the server was ahead before it, and answers after it: a network that is dead
-//! both ways is no reason for a list.
+//! A watch counts only if probes before and after it were answered by a server that is ahead: a network
+//! that is dead both ways is no reason for a list.
 //!
 //! Upstream counterpart: none; client-go opens the next watch, for ever.
 

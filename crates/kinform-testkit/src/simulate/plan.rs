@@ -104,8 +104,8 @@ pub(crate) enum Pace {
     Settled,
     /// A step begins a random time after the one before.
     Rushed,
-    /// A step begins when the effects of the one before are complete, but for one, which begins when the operator's write of this number, counted from 1, was
-    /// answered.
+    /// As [`Settled`](Self::Settled), but one step begins as soon as the operator's write of this
+    /// number, counted from 1, was answered.
     AfterWrite(usize),
 }
 

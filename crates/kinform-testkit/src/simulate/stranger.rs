@@ -77,20 +77,32 @@ async fn mark(hub: &Hub, (service, store): (&Service, &Store), asked: &Asked, bo
         Thing::Finalizer => marked(&found),
         _ => json!({"metadata": {"annotations": {MARK: hub.below(1_000_000).to_string()}}}),
     };
-    call(service, "PATCH", &asked.path, (MERGE, &patch)).await;
-    let Some(now) = of(store, &asked.shelf, found.key()) else {
-        return;
+    let back = (thing == Thing::Finalizer).then(|| hub.spread(LONGEST));
+    add(hub, (service, store), asked, &found, (thing, &patch), back).await;
+}
+
+/// Adds a mark to the object that was found, by this patch; takes it back after a time, if there is
+/// one. Returns whether the mark is there.
+async fn add(
+    hub: &Hub,
+    (service, store): (&Service, &Store),
+    asked: &Asked,
+    found: &Stored,
+    (thing, patch): (Thing, &Value),
+    back: Option<Duration>,
+) -> bool {
+    call(service, "PATCH", &asked.path, (MERGE, patch)).await;
+    let now = of(store, &asked.shelf, found.key()).filter(|now| now.uid() == found.uid());
+    let Some(now) = now.filter(|now| has(&now.value(), thing)) else {
+        return false;
     };
-    if now.uid() != found.uid() || !has(&now.value(), thing) {
-        return;
-    }
     let words = match thing {
         Thing::Finalizer => "adds a finalizer to",
         _ => "annotates",
     };
     note(hub, words, &asked.shelf, &now);
-    let back = (thing == Thing::Finalizer).then(|| hub.spread(LONGEST));
     hub.leave(left(thing, &asked.path, &asked.shelf, &now), back);
+    true
 }
 
 /// Adds a finalizer to the object at a path, and takes it back after a time. Returns whether there
@@ -105,21 +117,19 @@ pub(crate) async fn hold(hub: &Hub, path: &str, lasts: Duration) -> bool {
     };
     head.uri = uri;
     let asked = Asked::of(&head);
-    let found = || of(&store, &asked.shelf, &asked.key()?);
+    let Some(key) = asked.key() else {
+        return false;
+    };
     for _ in 0..TRIES {
-        let Some(now) = found() else {
+        let Some(found) = of(&store, &asked.shelf, &key) else {
             return false;
         };
-        let value = now.value();
+        let value = found.value();
         if value["metadata"]["deletionTimestamp"].is_string() || has(&value, Thing::Finalizer) {
             return false;
         }
-        call(&service, "PATCH", &asked.path, (MERGE, &marked(&now))).await;
-        let after = found().filter(|after| after.uid() == now.uid());
-        if let Some(after) = after.filter(|after| has(&after.value(), Thing::Finalizer)) {
-            note(hub, "adds a finalizer to", &asked.shelf, &after);
-            let left = left(Thing::Finalizer, &asked.path, &asked.shelf, &after);
-            hub.leave(left, Some(lasts));
+        let mark = (Thing::Finalizer, &marked(&found));
+        if add(hub, (&service, &store), &asked, &found, mark, Some(lasts)).await {
             return true;
         }
     }

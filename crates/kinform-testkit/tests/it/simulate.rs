@@ -352,8 +352,8 @@ fn what_only_the_pace_of_the_script_shows_is_told_without_faults() {
     }
 }
 
-/// Makes a secret of a config map in two steps, each of which looks at the newest data. After it,
-/// the second one says of which data it is.
+/// Copies the data of a config map into a secret, then reads the config map again and annotates it with
+/// the data that it has now, as if they had been copied. Only if `looks` does it compare the secret.
 async fn in_two_steps(map: Arc<ConfigMap>, cx: Ctx<()>, looks: bool) -> Result<Action, Failure> {
     if map.metadata.name.as_deref() != Some("a") {
         return Ok(Action::await_change());

@@ -10,7 +10,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -20,7 +19,7 @@ use kinform_testkit::checks::event_checker::EventChecker;
 use kinform_testkit::checks::stage::StageError;
 use tempfile::TempDir;
 
-use super::{Cell, Check, SECOND, Stand, check, each};
+use super::{Cell, Check, SECOND, Stand, agree, check, each};
 
 /// A run of the program: an informer whose cache is on disk, and what its handler heard.
 struct Program {
@@ -67,18 +66,17 @@ impl Program {
         self.failures.load(Ordering::Relaxed)
     }
 
-    /// The handler has what the server has, within this time.
-    async fn has_all(&self, stand: &mut Stand, bound: Duration) -> Check {
-        let truth = stand.writer.truth().await?;
-        self.witness.converged(&truth, bound).await?;
-        Ok(())
-    }
-
     /// Handler and cache have what the server has, and follow it.
     async fn agrees(&self, stand: &mut Stand) -> Check {
-        self.has_all(stand, 10 * SECOND).await?;
+        agree(
+            &mut stand.writer,
+            &self.witness,
+            &self.informer,
+            10 * SECOND,
+        )
+        .await?;
         stand.change(10).await?;
-        self.has_all(stand, SECOND).await?;
+        agree(&mut stand.writer, &self.witness, &self.informer, SECOND).await?;
         check(self.informer.has_synced(), || {
             format!("{}", self.informer.state())
         })
@@ -90,6 +88,17 @@ impl Program {
         let tasks = self.factory.task_count();
         check(tasks == 0, || format!("{tasks} tasks are left"))
     }
+}
+
+/// A whole run; `resumes` and `lists` are how often it went on from the file, and listed.
+async fn run(stand: &mut Stand, cell: Cell, dir: &Path, (resumes, lists): (u64, u64)) -> Check {
+    let program = Program::start(stand, cell, dir)?;
+    program.agrees(stand).await?;
+    let stats = program.informer.stats();
+    check((stats.resumed, stats.lists) == (resumes, lists), || {
+        format!("{stats:?}")
+    })?;
+    program.end().await
 }
 
 /// The file of the cache, which is there.
@@ -115,7 +124,7 @@ async fn killed(stand: &mut Stand, cell: Cell, dir: &Path) -> Result<Vec<u8>, St
 }
 
 #[test]
-fn f30_a_lost_process_and_a_damaged_full_or_lost_disk_cost_at_most_a_list() {
+fn f30_a_lost_process_and_a_damaged_or_lost_disk_cost_at_most_a_list() {
     let line = "F30 json,protobuf x list,stream x in-order,coalescing";
     each(line, async |cell| {
         let mut stand = Stand::start(cell).await?;
@@ -124,13 +133,7 @@ fn f30_a_lost_process_and_a_damaged_full_or_lost_disk_cost_at_most_a_list() {
         let good = killed(&mut stand, cell, dir).await?;
 
         // It goes on from that moment, without a list.
-        let program = Program::start(&stand, cell, dir)?;
-        program.agrees(&mut stand).await?;
-        let stats = program.informer.stats();
-        check((stats.resumed, stats.lists) == (1, 0), || {
-            format!("{stats:?}")
-        })?;
-        program.end().await?;
+        run(&mut stand, cell, dir, (1, 0)).await?;
 
         let mut changed = good.clone();
         let middle = good.len() / 2;
@@ -138,16 +141,10 @@ fn f30_a_lost_process_and_a_damaged_full_or_lost_disk_cost_at_most_a_list() {
         let torn = good[..middle].to_vec();
         for bytes in [changed, torn, Vec::new()] {
             fs::write(file(dir)?, bytes)?;
-            let program = Program::start(&stand, cell, dir)?;
-            program.agrees(&mut stand).await?;
-            let stats = program.informer.stats();
-            check((stats.resumed, stats.lists) == (0, 1), || {
-                format!("{stats:?}")
-            })?;
-            program.end().await?;
+            run(&mut stand, cell, dir, (0, 1)).await?;
         }
 
-        // The folder is gone, and then none can be made: a disk that is full or fails.
+        // The folder is gone, and then none can be made, as on a disk that takes nothing more.
         fs::remove_dir_all(dir)?;
         let program = Program::start(&stand, cell, dir)?;
         program.agrees(&mut stand).await?;
@@ -165,9 +162,7 @@ fn f30_a_lost_process_and_a_damaged_full_or_lost_disk_cost_at_most_a_list() {
         fs::remove_dir_all(dir)?;
         fs::write(dir, "no folder")?;
         program.end().await?;
-        let program = Program::start(&stand, cell, dir)?;
-        program.agrees(&mut stand).await?;
-        program.end().await?;
+        run(&mut stand, cell, dir, (0, 1)).await?;
         fs::remove_file(dir)?;
         stand.end().await
     });

@@ -26,5 +26,5 @@ mod tamper;
 mod user_code;
 
 pub(crate) use self::cell::{Cell, Way, each, each_live};
-pub(crate) use self::stand::{BACKOFF, Check, SECOND, SILENCE, Setup, Stand, check};
+pub(crate) use self::stand::{BACKOFF, Check, SECOND, SILENCE, Setup, Stand, agree, check};
 pub(crate) use self::tamper::{Frames, Tamper};

@@ -168,6 +168,23 @@ fn start(build: fn(Builder) -> Builder) -> Server {
     build(Server::builder().plain().history(HISTORY)).in_process()
 }
 
+/// Waits until a handler and the cache of its informer have what the server has.
+pub(crate) async fn agree(
+    writer: &mut Writer,
+    witness: &EventChecker,
+    informer: &Informer<ConfigMap>,
+    bound: Duration,
+) -> Check {
+    let truth = writer.truth().await?;
+    witness.converged(&truth, bound).await?;
+    let cache = EventChecker::new("the cache");
+    for object in &informer.list() {
+        cache.hear(&Notification::Added(object.to_obj().into()));
+    }
+    cache.converged(&truth, Duration::ZERO).await?;
+    Ok(())
+}
+
 impl Stand {
     pub(crate) async fn start(cell: Cell) -> Result<Self, StageError> {
         Setup::of(cell).start().await
@@ -230,13 +247,7 @@ impl Stand {
     /// Waits until handler and cache have what the server has; returns the time that it took.
     pub(crate) async fn agrees(&mut self, bound: Duration) -> Result<Duration, StageError> {
         let begin = Instant::now();
-        let truth = self.writer.truth().await?;
-        self.witness.converged(&truth, bound).await?;
-        let cache = EventChecker::new("the cache");
-        for object in &self.informer.list() {
-            cache.hear(&Notification::Added(object.to_obj().into()));
-        }
-        cache.converged(&truth, Duration::ZERO).await?;
+        agree(&mut self.writer, &self.witness, &self.informer, bound).await?;
         Ok(begin.elapsed())
     }
 
