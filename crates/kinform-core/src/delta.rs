@@ -18,6 +18,7 @@ use kinform_api::{KeyRef, ObjectKey};
 
 use crate::object::Object;
 use crate::scope::Scope;
+use crate::wire::unreadable::{MISSING, NAME};
 
 /// One thing that a reflector heard, in the server's order.
 ///
@@ -86,6 +87,14 @@ pub struct Quarantine {
     pub reason: String,
     /// The part of a reply that it came in.
     pub origin: QuarantineOrigin,
+}
+
+impl Quarantine {
+    /// Returns whether it was read, and has no name: no object of a server is like that.
+    #[must_use]
+    pub fn is_nameless(&self) -> bool {
+        self.key.is_none() && self.path == NAME && self.reason == MISSING
+    }
 }
 
 /// The part of a server's reply that an unreadable object came in.

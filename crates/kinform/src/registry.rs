@@ -180,6 +180,7 @@ impl Registry {
                 transform: identity.transform.clone(),
                 wire_type: identity.representation.type_of(&type_meta),
                 type_meta,
+                namespace: info.namespace.as_deref().map(Into::into),
                 reporter: Reporter::new(),
             },
             storage: identity.storage,

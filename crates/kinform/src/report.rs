@@ -100,6 +100,12 @@ pub enum ReportEvent {
     /// An object was quarantined because it could not be parsed, or because its list had another of
     /// its name.
     Quarantined(Quarantine),
+    /// A list had an item whose name could not be read. It may be any of the objects that the list did
+    /// not name: they are kept until a list tells.
+    DeletionsWithheld {
+        /// The number of these objects.
+        objects: usize,
+    },
     /// An object is stored with U+FFFD in place of bytes that are not UTF-8, as Go's JSON shows
     /// them. Protobuf only.
     Mended {

@@ -330,7 +330,9 @@ impl Applier {
             self.counts.unknown_deletes += 1;
             return heal(edit, &object, &mut batch.events);
         };
-        if !mutant!("B13") && is_older(&object, stored) && !is_unread {
+        // A uid that was deleted does not live on, whatever version tells it.
+        let is_final = !object.uid().is_empty() && object.uid() == stored.uid();
+        if !mutant!("B13") && !is_final && is_older(&object, stored) && !is_unread {
             self.counts.stale += 1;
             return;
         }
@@ -493,6 +495,8 @@ impl Applier {
                 match &quarantine.key {
                     // Whatever is stored under it is not gone.
                     Some(key) => _ = list.edit.mark(key.key_ref(), &mut list.seen),
+                    // It was read, and has no name: it hides no object.
+                    None if quarantine.is_nameless() => {}
                     None => list.nameless += 1,
                 }
                 (&mut list.edit, &mut list.pending)

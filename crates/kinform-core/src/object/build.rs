@@ -33,7 +33,7 @@ use crate::wire::protobuf::check::{self, Order};
 use crate::wire::protobuf::fields::put_varint;
 use crate::wire::protobuf::{head as message, mend, order};
 use crate::wire::strip;
-use crate::wire::unreadable::{Unreadable, is_name};
+use crate::wire::unreadable::{MISSING, NAME, Unreadable, is_name};
 
 /// BOUND: bytes that a thread keeps to pack objects in.
 const PACKED_BYTES: usize = 64 << 10;
@@ -229,10 +229,10 @@ impl<'a> Identity<'a> {
         };
         let field = |path, why| Err(field(path, why));
         if identity.name.is_empty() {
-            return field("metadata.name", "is missing");
+            return field(NAME, MISSING);
         }
         if !is_name(&identity.name) {
-            return field("metadata.name", "contains a slash");
+            return field(NAME, "contains a slash");
         }
         if !identity.namespace.is_empty() && !is_name(&identity.namespace) {
             return field("metadata.namespace", "contains a slash");

@@ -20,6 +20,9 @@ const MAX_PAGES: u32 = 20_000;
 /// BOUND: pages in a row without an item. A server may filter a page away, but not for ever.
 const MAX_EMPTY_PAGES: u32 = 50;
 
+/// BOUND: bytes of a continue token; an address has 64 KB at most, and escapes take three bytes each.
+const MAX_TOKEN_BYTES: usize = 16 << 10;
+
 /// The next step after a page has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
@@ -95,6 +98,9 @@ impl Pager {
         if token.is_empty() || mutant!("B6") {
             return Turn::Whole(version);
         }
+        if token.len() > MAX_TOKEN_BYTES {
+            return Turn::Broken("the continue token is longer than an address can be");
+        }
         self.empty_pages = if items == 0 { self.empty_pages + 1 } else { 0 };
         self.pages += 1;
         if self.token.as_deref() == Some(token) || self.landmark.as_deref() == Some(token) {
@@ -165,6 +171,15 @@ mod tests {
                 turn(&mut pager, items, "1", &format!("t{page}")) == Turn::Next
             });
             assert_eq!(pages.count() as u32, bound);
+        }
+    }
+
+    #[test]
+    fn a_token_that_no_address_can_hold_is_not_sent() {
+        for (length, is_sent) in [(MAX_TOKEN_BYTES, true), (MAX_TOKEN_BYTES + 1, false)] {
+            let mut pager = Pager::default();
+            let next = turn(&mut pager, 1, "1", &"t".repeat(length));
+            assert_eq!(next == Turn::Next, is_sent, "{length}: {next:?}");
         }
     }
 

@@ -96,9 +96,15 @@ impl Reflector {
         now: Instant,
     ) {
         let is_watching = matches!(ask, Ask::Watch | Ask::Probe);
-        if is_watching && may_be_a_restart(problem.kind) {
-            self.habits.verify = true;
-        }
+        let asks_first = is_watching && is_worth_a_probe(problem.kind);
+        self.habits.verify |= asks_first;
+        let verdict = match verdict {
+            // A list was answered a moment ago, and is ahead of us: lists pass, watches do not.
+            Verdict::Retry if asks_first && ask == Ask::Watch && self.silence.is_behind() => {
+                Verdict::RetryFew
+            }
+            verdict => verdict,
+        };
         if verdict != Verdict::Believe {
             self.leave_stream();
         }
@@ -255,8 +261,9 @@ impl Reflector {
     }
 }
 
-/// Returns whether the next answer may come from another server, or one with another history.
-fn may_be_a_restart(kind: ProblemKind) -> bool {
+/// Returns whether the next answer may come from another server, or one with another history; or
+/// whether what refuses the watch may let a list pass.
+fn is_worth_a_probe(kind: ProblemKind) -> bool {
     matches!(
         kind,
         ProblemKind::Refused
@@ -264,6 +271,7 @@ fn may_be_a_restart(kind: ProblemKind) -> bool {
             | ProblemKind::Transport
             | ProblemKind::Deadline
             | ProblemKind::Unavailable
+            | ProblemKind::Unauthorized
             | ProblemKind::NotKubernetes
     )
 }

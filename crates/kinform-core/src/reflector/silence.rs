@@ -67,6 +67,11 @@ impl Silence {
         self.was_silent = false;
     }
 
+    /// Returns whether a probe was answered by a server that is ahead, and nothing came since.
+    pub(super) const fn is_behind(&self) -> bool {
+        self.is_behind
+    }
+
     /// A probe was answered; `is_ahead` if the server is ahead of us. Returns whether it is time for a
     /// list.
     pub(super) fn leads_to_list(&mut self, is_ahead: bool) -> bool {

@@ -159,6 +159,8 @@ fn kind_of(code: u16, status: &Status) -> ProblemKind {
 pub(super) fn of_failure(ask: Ask, kind: ProblemKind) -> Verdict {
     use ProblemKind as P;
     match (ask, kind) {
+        // A proxy may know lists and pass them, and not what is asked for here.
+        (Ask::StreamingList, P::NotKubernetes) => Verdict::AskPages(FallbackReason::Failed),
         (
             _,
             P::Refused | P::Certificate | P::TooManyRequests | P::Unauthorized | P::NotKubernetes,
@@ -268,7 +270,7 @@ mod tests {
                     code: 200,
                     message: message(),
                 },
-                [Retry; 5],
+                [failed, Retry, Retry, Retry, Retry],
             ),
             (
                 Failure::Transport { message: message() },

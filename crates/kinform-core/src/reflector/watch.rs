@@ -267,8 +267,17 @@ impl Reflector {
         if mutant!("B10") {
             return;
         }
+        // It may be of any object: a list tells what it hides.
+        let problem = object.key.is_none().then(|| {
+            let message = format!("an event that cannot be read: {object}");
+            Problem::garbled(Ask::Watch.verb(), message)
+        });
         self.hand_on_event(quarantined(object, origin));
         self.check_caught_up();
+        if let Some(problem) = problem {
+            self.steps.push_back(Step::CloseRequest);
+            self.relist_later(RelistReason::Garbled, problem, None, now);
+        }
     }
 
     /// Not ours to read: the version stays, and the next event that is ours moves it.

@@ -31,6 +31,10 @@ pub struct Unreadable {
     pub reason: String,
 }
 
+/// The path and the fault of an object that was read and has no name.
+pub(crate) const NAME: &str = "metadata.name";
+pub(crate) const MISSING: &str = "is missing";
+
 impl Unreadable {
     /// Reports an object without a readable name.
     pub(crate) fn unknown(reason: impl Into<String>) -> Self {
@@ -39,7 +43,7 @@ impl Unreadable {
 
     /// Reports the missing member at `path` of a frame or an object.
     pub(super) fn missing(path: &str) -> Self {
-        let mut missing = Self::unknown("is missing");
+        let mut missing = Self::unknown(MISSING);
         path.clone_into(&mut missing.path);
         missing
     }

@@ -164,6 +164,28 @@ fn a_handler_that_fell_behind_hears_the_difference_from_what_it_was_told() {
 }
 
 #[test]
+fn a_deletion_of_the_stored_uid_is_believed_whatever_its_version() {
+    let mut writer = writer(RingLimits::default());
+    writer.apply([
+        Delta::Added(named(1, 1, 20)),
+        Delta::Added(named(2, 1, 20)),
+        Delta::Deleted(named(1, 0, 10)),
+        Delta::Deleted(named(2, 1, 10)),
+    ]);
+    let left: Vec<String> = writer
+        .reader()
+        .root()
+        .iter()
+        .map(|o| o.uid().to_owned())
+        .collect();
+    assert_eq!(
+        left,
+        [named(1, 1, 20).uid()],
+        "the other one was of a uid before"
+    );
+}
+
+#[test]
 fn an_unreadable_item_without_a_name_withholds_the_deletes_of_its_list() {
     let mut writer = writer(RingLimits::default());
     let unreadable = |key| Quarantine {
@@ -208,6 +230,18 @@ fn an_unreadable_item_without_a_name_withholds_the_deletes_of_its_list() {
     let (listed, root) = events(vec![Delta::Quarantined(unreadable(Some(key.clone())))], "4");
     assert_eq!((listed.withheld, listed.deleted, root.len()), (0, 1, 1));
     assert!(root.quarantined().contains_key(&key));
+    // An item that was read, and has no name, hides nothing.
+    let nameless = Quarantine {
+        path: "metadata.name".to_owned(),
+        reason: "is missing".to_owned(),
+        ..unreadable(None)
+    };
+    let items = vec![
+        Delta::Quarantined(nameless),
+        Delta::Quarantined(unreadable(Some(key.clone()))),
+    ];
+    let (listed, root) = events(items, "5");
+    assert_eq!((listed.withheld, listed.quarantined, root.len()), (0, 2, 1));
     let healed = writer.apply([Delta::Updated(named(1, 0, 5))]).events;
     assert_eq!(healed, [ApplyEvent::Healed(key)]);
     assert!(writer.reader().root().quarantined().is_empty());

@@ -51,6 +51,10 @@ pub(super) const ADVICE: &[(&str, &str)] = &[
         "Repair the object on the server: the cache has its last readable state, if there was one.",
     ),
     (
+        "deletions-withheld",
+        "Find the item without a readable name, and repair it on the server: lists tell of no deletion.",
+    ),
+    (
         "mended",
         "Repair the text on the server: other clients may fail on it.",
     ),

@@ -263,6 +263,10 @@ impl List<'_> {
                 let message = format!("the server's version went back from {from} to {to}");
                 ("server-went-back", None, message)
             }
+            ReportEvent::DeletionsWithheld { objects } => {
+                let message = format!("a list did not name {objects} objects, which are kept");
+                ("deletions-withheld", None, message)
+            }
             ReportEvent::Mended { key, path } => {
                 let message = format!("bytes that are not UTF-8 were replaced at {}", told(path));
                 ("mended", Some(key), message)

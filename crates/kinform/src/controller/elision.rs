@@ -1,13 +1,15 @@
-//! The caches of a run, for applies that would change nothing.
+//! The caches of a run, for applies that would change nothing or that must not be sent.
 //!
 //! ```text
 //! cx.apply(object) → hands: known? ──▶ Seen: cached whole, all own writes seen ──▶ no request
+//!                                       └─ another owner controls what is cached ──▶ an error
 //! ```
 //!
 //! Upstream counterpart: none.
 
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kinform_api::{GroupVersionResource, KeyRef, ObjectKey};
 
 use super::stats::Counters;
@@ -23,9 +25,10 @@ pub(super) enum Elides {
     Nothing,
 }
 
-/// The applies of a controller that need not be sent again.
+/// The applies of a controller that need not, or must not be sent.
 pub(super) struct Elisions {
-    pub(super) applied: Arc<Applied>,
+    /// `None` if each apply is sent, whether it would change anything or not.
+    pub(super) applied: Option<Arc<Applied>>,
     pub(super) writes: Arc<Writes>,
     pub(super) counters: Arc<Counters>,
 }
@@ -34,7 +37,7 @@ impl Elisions {
     /// The memory of an apply in a run of `key`.
     pub(super) fn memory(&self, key: &ObjectKey) -> Memory {
         Memory {
-            applied: Arc::clone(&self.applied),
+            applied: self.applied.clone(),
             caches: Box::new(Seen {
                 key: key.clone(),
                 writes: Arc::clone(&self.writes),
@@ -64,6 +67,28 @@ impl Caches for Seen {
                 .get(object)
                 .filter(|cached| is_whole && !cached.is_reduced())?;
             Some(cached.thawed().to_json(&cache.info.type_meta()))
+        })
+    }
+
+    fn controller(
+        &self,
+        resource: &GroupVersionResource,
+        object: KeyRef<'_>,
+    ) -> Option<OwnerReference> {
+        if self.writes.is_pending(&self.key, object) {
+            return None;
+        }
+        let resource_name = (&*resource.group, &*resource.resource);
+        let mut caches = self.writes.holders(resource_name, object);
+        let cached = caches.find_map(|cache| cache.get(object))?;
+        let owners = cached.owner_references();
+        let owner = owners.into_iter().find(|owner| owner.controller)?;
+        Some(OwnerReference {
+            api_version: owner.api_version,
+            kind: owner.kind,
+            name: owner.name,
+            uid: owner.uid,
+            ..OwnerReference::default()
         })
     }
 

@@ -416,11 +416,11 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
         let writes = Arc::new(Writes::new(&self.triggers, self.own_writes, counters));
         // Without its own writes, a cache may show the object before them.
         let elides = self.elides == Elides::Applies && self.own_writes == OwnWrites::Awaited;
-        let elisions = elides.then(|| Elisions {
-            applied: Arc::default(),
+        let elisions = Elisions {
+            applied: elides.then(Arc::default),
             writes: Arc::clone(&writes),
             counters: Arc::clone(&self.counters),
-        });
+        };
         let site = self
             .naming
             .site(self.primary.resource(), self.primary.client(), self.view);

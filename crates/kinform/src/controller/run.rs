@@ -127,8 +127,9 @@ impl<C: Send + Sync + 'static> Runner<C> {
     fn forget(&self) {
         self.conflicts.clear();
         self.writes.end_term();
-        if let Some(elisions) = &self.site.elisions {
-            elisions.applied.clear();
+        let elisions = self.site.elisions.as_ref();
+        if let Some(applied) = elisions.and_then(|elisions| elisions.applied.as_ref()) {
+            applied.clear();
         }
     }
 

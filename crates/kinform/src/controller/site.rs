@@ -34,7 +34,7 @@ pub(super) struct Site {
     pub(super) view: Arc<View>,
     /// The recorder of events about the controller's objects.
     pub(super) events: Option<EventRecorder>,
-    /// `None` if each apply is sent.
+    /// `None` until the controller runs.
     pub(super) elisions: Option<Elisions>,
     /// The user gave the client, or the operator's name.
     given: Given,
@@ -47,9 +47,12 @@ struct Given {
 }
 
 impl Site {
-    /// Sends no applies that these find out to change nothing.
-    pub(super) fn eliding(self, elisions: Option<Elisions>) -> Self {
-        Self { elisions, ..self }
+    /// Sends no applies that these find out to change nothing, or to take an object from its owner.
+    pub(super) fn eliding(self, elisions: Elisions) -> Self {
+        Self {
+            elisions: Some(elisions),
+            ..self
+        }
     }
 
     /// Takes the client and the name of an operator where the user gave none.

@@ -1,10 +1,13 @@
-//! The applies of a term, so that none is sent that would change nothing.
+//! The applies of a term, so that none is sent that would change nothing, or take an owner its object.
 //!
 //! ```text
 //! sent bytes + the object in the answer ──▶ Applied (digests) ◀──same bytes, same object── cached
-//!                                                               └─▶ the cached object, no request
+//!                                            ├─▶ the cached object, no request
+//!                  the cached object's controlling owner is another ─▶ an error, no request
 //! ```
 //!
+//! One controller is one field manager. Its apply for a second owner would give up the reference to the
+//! first, and the server would let it: only here is it known that the two are not one.
 //! Only equal bytes count: an apply of fewer fields may still have fields to give up. An object is
 //! the same if its uid, its generation (without one, its version), labels, annotations, owners and
 //! finalizers are as they were answered: others change its status only.
@@ -17,11 +20,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kinform_api::{GroupVersionResource, KeyRef, mutant};
 use kube_core::Resource;
 use serde::de::DeserializeOwned;
 
+use super::owner::Owner;
 use super::place::Place;
 use crate::sync::lock;
 
@@ -33,13 +37,21 @@ const MAX_OBJECTS: usize = 65_536;
 pub(crate) trait Caches: Send + Sync {
     /// The whole object as JSON, if a cache has it, and lacks no write of this controller to it.
     fn whole(&self, resource: &GroupVersionResource, object: KeyRef<'_>) -> Option<Vec<u8>>;
+    /// The controlling owner of the object, if a cache has it, and lacks no write of this controller
+    /// to it.
+    fn controller(
+        &self,
+        resource: &GroupVersionResource,
+        object: KeyRef<'_>,
+    ) -> Option<OwnerReference>;
     /// An apply was not sent.
     fn elided(&self);
 }
 
-/// The knowledge by which an apply finds out that it changes nothing.
+/// The knowledge by which an apply finds out that it changes nothing, or that it must not be sent.
 pub(crate) struct Memory {
-    pub(crate) applied: Arc<Applied>,
+    /// `None` if each apply is sent.
+    pub(crate) applied: Option<Arc<Applied>>,
     pub(crate) caches: Box<dyn Caches>,
 }
 
@@ -57,23 +69,31 @@ impl Memory {
     where
         K: Resource + DeserializeOwned,
     {
-        let known = self.applied.take(sending)?;
+        let applied = self.applied.as_ref()?;
+        let known = applied.take(sending)?;
         let (resource, key) = place.object();
         let cached = self.caches.whole(resource, key.key_ref())?;
         let object: K = serde_json::from_slice(&cached).ok()?;
         if state(object.meta())? != known && !mutant!("R7") {
             return None;
         }
-        self.applied.put(sending, known);
+        applied.put(sending, known);
         self.caches.elided();
         Some(object)
     }
 
     /// Remembers the object in the answer.
     pub(super) fn answered(&self, sending: Sending, meta: &ObjectMeta) {
-        if let Some(state) = state(meta) {
-            self.applied.put(sending, state);
+        if let (Some(applied), Some(state)) = (&self.applied, state(meta)) {
+            applied.put(sending, state);
         }
+    }
+
+    /// The controlling owner of the object, if that is another than `owner`.
+    pub(super) fn other_controller(&self, place: &Place, owner: &Owner) -> Option<OwnerReference> {
+        let (resource, key) = place.object();
+        let known = self.caches.controller(resource, key.key_ref())?;
+        (!owner.is_named_by(&known)).then_some(known)
     }
 }
 

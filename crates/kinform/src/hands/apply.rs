@@ -25,7 +25,7 @@ use serde_json::Value;
 
 use super::applied::{Memory, Sending};
 use super::difference::without_nulls;
-use super::owner::{Owner, set_controller_in};
+use super::owner::{Owner, controlled_by_another, set_controller_in};
 use super::place::{Form, Place, Scoped, Write, has_namespace, invalid, scope_of};
 use crate::error::{Error, ErrorKind};
 
@@ -102,7 +102,7 @@ impl<'a, K: Resource + 'static> Apply<'a, K> {
         self
     }
 
-    /// Not sent if it would change nothing.
+    /// Not sent if it would change nothing, or if another owner controls the object.
     pub(crate) fn remembering(mut self, memory: Option<Memory>) -> Self {
         self.memory = memory;
         self
@@ -205,6 +205,7 @@ where
             manager,
             force,
             memory,
+            owner,
             ..
         } = self;
         async move {
@@ -218,6 +219,11 @@ where
                 && let Some(object) = memory.elided(&place, *sending)
             {
                 return Ok(object);
+            }
+            if let (Some((memory, _)), Owned::By(owner)) = (&memory, &owner)
+                && let Some(other) = memory.other_controller(&place, owner)
+            {
+                return Err(controlled_by_another(&place.to_string(), &other, owner));
             }
             let write = Write {
                 verb: "apply",

@@ -90,7 +90,7 @@ impl Owner {
         group_of(&self.api_version)
     }
 
-    fn is_named_by(&self, reference: &OwnerReference) -> bool {
+    pub(super) fn is_named_by(&self, reference: &OwnerReference) -> bool {
         reference.kind == self.kind
             && reference.name == self.name
             && group_of(&reference.api_version) == self.group()
@@ -218,11 +218,8 @@ pub(crate) fn set_controller_in(
     let mut known = child.owner_references.iter().flatten();
     let other =
         known.find(|reference| reference.controller == Some(true) && !owner.is_named_by(reference));
-    if let Some(OwnerReference { kind, name, .. }) = other {
-        let child = shown(child);
-        let message =
-            format!("{child} is controlled by {kind} {name} and cannot be controlled by {owner}");
-        return Err(Error::new(ErrorKind::Owned, message));
+    if let Some(other) = other {
+        return Err(controlled_by_another(shown(child), other, owner));
     }
     let references = child.owner_references.get_or_insert_default();
     let wanted = |_: Option<&OwnerReference>| OwnerReference {
@@ -231,6 +228,17 @@ pub(crate) fn set_controller_in(
         ..reference_to(owner)
     };
     Ok(put(references, owner, wanted))
+}
+
+/// The error of a child that another owner controls.
+pub(super) fn controlled_by_another(
+    child: &str,
+    OwnerReference { kind, name, .. }: &OwnerReference,
+    owner: &Owner,
+) -> Error {
+    let message =
+        format!("{child} is controlled by {kind} {name} and cannot be controlled by {owner}");
+    Error::new(ErrorKind::Owned, message)
 }
 
 fn put(

@@ -289,7 +289,7 @@ fn garbled(error: &WireError) -> Ending {
 
 fn foreign(what: &str) -> Ending {
     Ending::Garbled {
-        message: format!("a list of another kind than asked for: {what}"),
+        message: format!("a list of something else than was asked for: {what}"),
     }
 }
 
@@ -318,7 +318,15 @@ fn event(frame: Frame<'_>, intake: &Intake<'_>, read: &mut ItemsRead) -> Event {
             Err(object) => Event::Unreadable { kind, object },
         },
         FrameKind::Known(WatchEventKind::Error) | FrameKind::Status => Event::Error(item.status()),
-        FrameKind::Unknown(what) => Event::Foreign { what },
+        FrameKind::Unknown(what) => match intake.object(item, read) {
+            Ok(_) => malformed(Unreadable {
+                key: None,
+                resource_version: None,
+                path: "type".to_owned(),
+                reason: format!("is unknown: {what:?}"),
+            }),
+            Err(_) => Event::Foreign { what },
+        },
         FrameKind::Malformed(unreadable) => malformed(unreadable),
     }
 }

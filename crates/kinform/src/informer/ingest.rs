@@ -4,10 +4,10 @@
 //! bytes of one object → the requested kind? → Projection → (typed transform) → Object | Refused
 //! ```
 //!
-//! An object that states another kind than the requested one (a Table, or a wrong proxy's reply) is
-//! refused. One that states no kind is accepted in a watch, and in a list that has the right kind,
-//! the kind `List` or no kind. Runs once per object version, before the object is stored or
-//! compared, outside all locks.
+//! An object that states another kind than the requested one (a Table, or a wrong proxy's reply), or
+//! that has another namespace than the only requested one, is refused. One that states no kind is
+//! accepted in a watch, and in a list that has the right kind, the kind `List` or no kind. Runs once
+//! per object version, before the object is stored or compared, outside all locks.
 //! An object whose transform fails or panics is quarantined like an unparseable one: until its next
 //! version. Key, uid and version always stay those of the wire.
 //! Text in protobuf that is not UTF-8 is reported, and its object is kept.
@@ -105,6 +105,8 @@ pub(crate) struct Ingest {
     pub(crate) type_meta: TypeMeta,
     /// The requested type: the same, or its metadata. Without a kind, every type is accepted.
     pub(crate) wire_type: TypeMeta,
+    /// The only namespace that was asked for.
+    pub(crate) namespace: Option<Box<str>>,
     /// Hears of texts that are not UTF-8.
     pub(crate) reporter: Arc<Reporter>,
 }
@@ -113,7 +115,7 @@ pub(crate) struct Ingest {
 pub(crate) enum Refused {
     /// It cannot be parsed, or the transform failed.
     Unreadable(Unreadable),
-    /// It has this other kind.
+    /// It has this other kind or namespace.
     Foreign(String),
     /// It is not of the informer's ranges; the object itself if its hash may have been another before.
     Outside(ResourceVersion, Option<Object>),
@@ -169,6 +171,7 @@ impl Intake<'_> {
         }
         let object = Object::from_item(&item, &ingest.projection);
         let object = object.map_err(|error| self.unreadable(error))?;
+        ingest.is_of_namespace(&object)?;
         read.managed_fields_bytes += item.managed_fields_bytes() as u64;
         self.check(&object)?;
         if let Some(text) = item.mended() {
@@ -202,6 +205,18 @@ impl Ingest {
         let bytes = std::mem::take(&mut read.managed_fields_bytes);
         self.managed_fields_bytes
             .fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// What is of another namespace than was asked for is not believed: it may be in another cache.
+    fn is_of_namespace(&self, object: &Object) -> Result<(), Refused> {
+        let Some(wanted) = &self.namespace else {
+            return Ok(());
+        };
+        let found = object.namespace().unwrap_or_default();
+        if found == &**wanted {
+            return Ok(());
+        }
+        Err(Refused::Foreign(format!("namespace {:?}", short(found))))
     }
 
     /// The object of the server's reply to a write of this program.
@@ -239,13 +254,15 @@ fn stated(found: &str, wanted: &str) -> bool {
     found.is_empty() || found == wanted
 }
 
-/// A type in a message: the server's words, at most 64 characters each.
+/// A type in a message.
 fn named(kind: &str, api_version: &str) -> String {
-    let short = |text: &str| -> String {
-        let plain = text.chars().filter(|c| !c.is_control());
-        plain.take(64).collect()
-    };
     format!("kind {:?} of {:?}", short(kind), short(api_version))
+}
+
+/// At most 64 characters of the server's words.
+fn short(text: &str) -> String {
+    let plain = text.chars().filter(|c| !c.is_control());
+    plain.take(64).collect()
 }
 
 #[cfg(test)]
@@ -263,6 +280,7 @@ mod tests {
                 transform: None,
                 wire_type: type_meta.clone(),
                 type_meta,
+                namespace: None,
                 reporter: Reporter::new(),
             };
             let meta = ListMeta {

@@ -521,9 +521,17 @@ impl Pipeline {
                     reason: failure.error.to_string(),
                 });
             }
-            ApplyEvent::Listed(_) => {
+            ApplyEvent::Listed(ref listed) => {
                 if let Some(followed) = &mut self.followed {
                     followed.listed();
+                }
+                let objects = listed.withheld;
+                if objects > 0 {
+                    tracing::warn!(
+                        objects,
+                        "a list had an item without a readable name: no deletions"
+                    );
+                    self.report(ReportEvent::DeletionsWithheld { objects });
                 }
                 tracing::debug!(?event, "applied");
             }

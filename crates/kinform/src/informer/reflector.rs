@@ -278,6 +278,7 @@ impl<K, S: ReflectorStore<K>> Running<K, S> {
                 transform: None,
                 wire_type: reflector.representation.type_of(&type_meta),
                 type_meta: type_meta.clone(),
+                namespace: info.namespace.as_deref().map(Into::into),
                 reporter: Arc::clone(&reflector.reporter),
             },
             lens: Lens::new(type_meta, Keeps::Nothing, reporters, None, None),

@@ -330,7 +330,9 @@ fn chunks(
     let raw = Driven::new(response)
         .map(|chunk| chunk.map_err(from_client))
         .boxed();
-    match packing.as_ref().map(|value| value.as_bytes()) {
+    // The names of compressions and of media types have no case.
+    let packing = packing.map(|value| value.as_bytes().trim_ascii().to_ascii_lowercase());
+    match packing.as_deref() {
         None | Some(b"" | b"identity") => Ok(raw),
         Some(b"gzip" | b"x-gzip") => Ok(gunzip(raw).boxed()),
         Some(_) => Err(not_kubernetes(code, "a compression that was not asked for")),
@@ -338,7 +340,7 @@ fn chunks(
 }
 
 fn encoding_of(headers: &HeaderMap) -> Option<Encoding> {
-    match content_type(headers) {
+    match content_type(headers).to_ascii_lowercase().as_str() {
         JSON => Some(Encoding::Json),
         PROTOBUF => Some(Encoding::Protobuf),
         _ => None,

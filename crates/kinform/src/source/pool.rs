@@ -41,6 +41,9 @@ use crate::error::{Error, ErrorKind};
 // 64 KB.
 const READ_BYTES: usize = 256 << 10;
 
+// BOUND: headers of a reply; hyper's default of 100 is few behind proxies.
+const MAX_HEADERS: usize = 1000;
+
 // BOUND: bytes that a server may send of one reply before they are read, and of all replies of an
 // HTTP/2 connection: readers that stop do not stop the others.
 const STREAM_WINDOW: u32 = 1 << 20;
@@ -202,6 +205,7 @@ where
     // from its last request on, whatever its streams do; it is pinged instead.
     builder.pool_idle_timeout((!is_shared).then_some(Duration::from_secs(50)));
     builder.http1_max_buf_size(READ_BYTES);
+    builder.http1_max_headers(MAX_HEADERS);
     builder.timer(TokioTimer::new());
     builder.http2_initial_stream_window_size(STREAM_WINDOW);
     builder.http2_initial_connection_window_size(CONNECTION_WINDOW);

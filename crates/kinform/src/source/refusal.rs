@@ -97,10 +97,12 @@ fn handshake(cause: &(dyn StdError + 'static)) -> Option<(SourceErrorKind, Strin
         let message = format!("no usable credentials: {}", one_line_of(cause));
         return Some((SourceErrorKind::Request, message));
     }
-    let is_garbled = cause
-        .downcast_ref::<hyper::Error>()
-        .is_some_and(hyper::Error::is_parse);
-    if is_garbled {
+    let hyper = cause.downcast_ref::<hyper::Error>();
+    if hyper.is_some_and(hyper::Error::is_parse_too_large) {
+        let message = "the head of the server's reply is too large: it has too many headers, or too long ones";
+        return Some((SourceErrorKind::Transport, message.to_owned()));
+    }
+    if hyper.is_some_and(hyper::Error::is_parse) {
         let message = format!(
             "the server does not answer with HTTP ({}): is its address https:// in place of http://?",
             one_line_of(cause)
@@ -216,7 +218,7 @@ pub(super) fn content_type(headers: &HeaderMap) -> &str {
 }
 
 fn classify(code: u16, content_type: &str, text: &[u8]) -> SourceError {
-    if content_type == "text/html" || text.trim_ascii_start().starts_with(b"<") {
+    if content_type.eq_ignore_ascii_case("text/html") || text.trim_ascii_start().starts_with(b"<") {
         return not_kubernetes(code, "an HTML page");
     }
     // A refusal comes in the requested encoding.
@@ -306,6 +308,7 @@ mod tests {
             "404 page not found",
         );
         check(502, "text/html", "<html>", NotKubernetes, "HTML");
+        check(502, "Text/HTML", "no", NotKubernetes, "HTML");
         check(200, "", "  <!doctype html>", NotKubernetes, "HTML");
         check(302, "text/plain", "", NotKubernetes, "redirect");
         check(

@@ -403,3 +403,40 @@ async fn a_first_request_that_fails_lets_the_next_go_ahead() {
     assert!(both.0.is_ok() && both.1.is_ok());
     assert_eq!(proxy.made.load(Ordering::Relaxed), 2);
 }
+
+/// The answer of `fetch` by a server that sends this head, and an empty object.
+async fn fetched(head: String) -> Result<Vec<u8>, kinform::source::SourceError> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let server = tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut stream = BufReader::new(stream);
+        let mut line = String::new();
+        while stream.read_line(&mut line).await.unwrap() > 2 {
+            line.clear();
+        }
+        let reply = format!("HTTP/1.1 200 OK\r\n{head}content-length: 2\r\n\r\n{{}}");
+        stream.write_all(reply.as_bytes()).await.unwrap();
+        // Until the client has read it.
+        let _ = stream.read_line(&mut line).await;
+    });
+    let config = Config::new(url.parse().unwrap());
+    let client = client_for(config, &ClientOptions::default()).unwrap();
+    let answer = kinform::source::fetch(&client, "/api", 100).await;
+    drop(client);
+    server.abort();
+    answer.map(|body| body.to_vec())
+}
+
+#[tokio::test]
+async fn media_types_have_no_case_and_proxies_add_many_headers() {
+    let json = "Content-Type: Application/JSON; Charset=\"UTF-8\"\r\n";
+    let filled = |headers: usize| format!("{json}{}", "x-added: a\r\n".repeat(headers));
+    for headers in [0, 150, 900] {
+        let answer = fetched(filled(headers)).await;
+        assert_eq!(answer.unwrap(), b"{}", "{headers}");
+    }
+    let error = fetched(filled(1_100)).await.unwrap_err();
+    assert_eq!(error.kind(), SourceErrorKind::Transport);
+    assert!(error.to_string().contains("too many headers"), "{error}");
+}

@@ -268,6 +268,64 @@ async fn without_elided_applies_each_is_sent_and_those_without_effect_are_counte
 }
 
 #[tokio::test(start_paused = true)]
+async fn two_owners_that_name_one_child_do_not_take_it_from_each_other() {
+    for elides in [true, false] {
+        let api = TestServer::start().in_process().await.unwrap();
+        let named = |name| ConfigMap {
+            metadata: meta(name),
+            ..ConfigMap::default()
+        };
+        api.create(&named("parent")).await.unwrap();
+        let factory = InformerFactory::new(api.client());
+        let maps = factory.informer::<ConfigMap>();
+        let deployments = factory.informer::<Deployment>();
+        factory.start().unwrap();
+        let controller = Controller::of(&maps).owns(&deployments);
+        let controller = match elides {
+            true => controller,
+            false => controller.without_elided_applies(),
+        };
+        let metrics = controller.metrics();
+        let refusals = Arc::<Mutex<Vec<String>>>::default();
+        let told = Arc::clone(&refusals);
+        let running = tokio::spawn(controller.run(move |_: Arc<ConfigMap>, cx: Ctx<()>| {
+            let told = Arc::clone(&told);
+            async move {
+                let applied = cx.apply(&child(1)).await;
+                if let Err(error) = &applied
+                    && error.is_owned_by_another()
+                {
+                    told.lock().unwrap().push(error.to_string());
+                }
+                applied.map(|_| Action::await_change())
+            }
+        }));
+        tokio::time::sleep(SECOND).await;
+        let deployments: Api<Deployment> = Api::namespaced(api.client(), "default");
+        let before = deployments.get("child").await.unwrap();
+        api.create(&named("second")).await.unwrap();
+        tokio::time::sleep(60 * SECOND).await;
+        let after = deployments.get("child").await.unwrap();
+        let (before, after) = (before.metadata, after.metadata);
+        assert_eq!(after.owner_references, before.owner_references);
+        let refused = refusals.lock().unwrap().clone();
+        let expected = "deployments.apps default/child is controlled by ConfigMap parent and cannot be \
+                        controlled by ConfigMap second";
+        assert!(refused.len() > 1, "it is tried again: {refused:?}");
+        assert!(refused.iter().all(|said| said == expected), "{refused:?}");
+        assert_eq!(metrics.snapshot().failed, refused.len() as u64);
+        // The first owner goes, and its child with it: the second may have the name.
+        api.delete::<ConfigMap>("default/parent").await.unwrap();
+        let _ = api.delete::<Deployment>("default/child").await;
+        tokio::time::sleep(600 * SECOND).await;
+        let last = deployments.get("child").await.unwrap().metadata;
+        assert_eq!(last.owner_references.unwrap()[0].name, "second");
+        running.abort();
+        factory.shutdown().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_update_at_the_version_in_its_request_is_counted_as_without_effect() {
     let api = TestServer::start().in_process().await.unwrap();
     api.create(&parent()).await.unwrap();

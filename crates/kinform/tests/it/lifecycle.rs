@@ -261,13 +261,13 @@ async fn another_selector_is_another_watch_and_the_same_is_the_same() {
     let web = || {
         factory
             .select(Target::<Pod>::new())
-            .namespaces(["shop"])
+            .namespaces(["default"])
             .labels("app=web")
     };
     let (one, same) = (web().build(), web().build());
     let other = factory
         .select(Target::<Pod>::new())
-        .namespaces(["shop"])
+        .namespaces(["default"])
         .fields("spec.nodeName=n1")
         .build();
     let all = factory.informer::<Pod>();
@@ -276,11 +276,11 @@ async fn another_selector_is_another_watch_and_the_same_is_the_same() {
     let mut lists = Vec::new();
     for (name, found) in [
         (
-            "pods in namespace \"shop\" with labels app=web",
+            "pods in namespace \"default\" with labels app=web",
             vec![pod("w", 1, "n2")],
         ),
         (
-            "pods in namespace \"shop\" with fields spec.nodeName=n1",
+            "pods in namespace \"default\" with fields spec.nodeName=n1",
             vec![pod("f", 2, "n1")],
         ),
         ("pods", vec![pod("w", 1, "n2"), pod("f", 2, "n1")]),

@@ -10,8 +10,8 @@ use k8s_openapi::api::core::v1::Pod;
 use kinform::env::Env;
 use kinform::source::ResourceInfo;
 use kinform::{
-    BackoffPolicy, Informer, InformerFactory, InformerState, ReflectorOptions, ReportEvent,
-    StreamingList, Target, Transform,
+    BackoffPolicy, Informer, InformerFactory, InformerState, ObjectKey, ReflectorOptions,
+    ReportEvent, StreamingList, Target, Transform,
 };
 use kinform_testkit::{Request, Script, scripted};
 use serde_json::json;
@@ -282,6 +282,35 @@ async fn what_states_another_kind_in_a_watch_is_skipped_and_moves_no_version() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_event_that_may_hide_a_change_of_any_object_leads_to_a_list() {
+    // client-go: handleAnyWatch lists again after an event that does not decode.
+    let changed = pod("a", 6, "n2");
+    let hidden = [
+        format!("{}\n", json!({ "type": "PATCHED", "object": changed })),
+        format!("{}\n", json!({ "object": changed })),
+        "{\"type\":\"MODIFIED\"}\n".to_owned(),
+        "{\"type\":\"ERROR\"}\n".to_owned(),
+        format!("{}\n", json!({ "type": "DELETED", "object": {} })),
+        format!("{}\n", json!({ "kind": "PodList", "items": [changed] })),
+    ];
+    for frame in hidden {
+        let (factory, mut script) = factory();
+        let pods = factory.informer::<Pod>();
+        factory.start().unwrap();
+        let watch = first_list(&mut script, &[pod("a", 1, "n1")], 5).await;
+        pods.synced().await.unwrap();
+        let requests = pods.stats().requests;
+        watch.send(frame.clone());
+        let _watch = first_list(&mut script, std::slice::from_ref(&changed), 9).await;
+        tokio::time::sleep(SECOND).await;
+        let cached = pods.get(&ObjectKey::new(Some("default"), "a")).unwrap();
+        assert_eq!(cached.resource_version(), "6", "{frame}");
+        assert_eq!(pods.stats().requests, requests + 1, "{frame}");
+        factory.shutdown().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_list_of_another_kind_is_refused() {
     // client-go: TestIsUnsupportedTableObject
     let config_map = json!({
@@ -295,8 +324,10 @@ async fn a_list_of_another_kind_is_refused() {
             "metadata": { "resourceVersion": "9" }, "items": items,
         })
     };
+    let elsewhere = json!({ "metadata": { "name": "x", "namespace": "elsewhere" } });
     let lists = [
         list("PodList", "v1", json!([config_map])),
+        list("PodList", "v1", json!([plain, elsewhere])),
         list("ConfigMapList", "v1", json!([plain])),
         list("ConfigMapList", "v1", json!([])),
         list("PodList", "v2", json!([])),
@@ -321,6 +352,32 @@ async fn a_list_of_another_kind_is_refused() {
     script.next_list().await.1.reply(good);
     pods.synced().await.unwrap();
     assert_eq!(names(&pods), ["x"]);
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_of_another_namespace_than_was_asked_for_is_skipped_and_moves_no_version() {
+    let (factory, scripts) = scripted_factory(ReflectorOptions::new());
+    let pods = in_namespace(&factory, "default");
+    let (_, mut script) = newest(&scripts);
+    let mut reports = pods.reports();
+    let watch = first_list(&mut script, &[pod("a", 1, "n1")], 5).await;
+    pods.synced().await.unwrap();
+    for kind in ["ADDED", "MODIFIED", "DELETED"] {
+        let mut elsewhere = pod("a", 9, "n1");
+        elsewhere["metadata"]["namespace"] = json!("elsewhere");
+        watch.event(kind, &elsewhere);
+    }
+    let what = told(&mut reports, |event| match event {
+        ReportEvent::Skipped { what } => Some(what.clone()),
+        _ => None,
+    });
+    assert_eq!(what.await, r#"namespace "elsewhere""#);
+    tokio::time::sleep(10 * SECOND).await;
+    assert_eq!(names(&pods), ["a"]);
+    watch.end();
+    let (options, _ask) = script.next_watch().await;
+    assert_eq!(options.resource_version.unwrap().as_str(), "5");
     factory.shutdown().await;
 }
 
@@ -459,7 +516,7 @@ async fn b21_an_informer_that_fails_for_ever_delays_no_other() {
         }
     });
     tokio::time::sleep(Duration::from_secs(600)).await;
-    let well = in_namespace(&factory, "well");
+    let well = in_namespace(&factory, "default");
     let (_, mut script) = newest(&scripts);
     let asked = tokio::time::Instant::now();
     let mut watch = first_list(&mut script, &[pod("a", 1, "n1")], 5).await;

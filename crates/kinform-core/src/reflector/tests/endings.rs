@@ -307,6 +307,62 @@ fn k29_a_quiet_watch_of_a_server_that_does_not_move_is_no_list() {
 }
 
 #[test]
+fn watches_that_are_refused_while_lists_are_ahead_are_a_list() {
+    for (failure, kind) in [
+        ("html", "not a Kubernetes server"),
+        ("http 401", "unauthorized"),
+        ("refused", "connection refused"),
+        ("http 503", "server unavailable"),
+    ] {
+        let mut bench = watching();
+        bench.run(&format!("ended -> watch rv=10\n {failure} -> retry {kind}"));
+        // The server does not move: there is nothing to list. What says that a server is away is
+        // counted in any case.
+        if kind != "server unavailable" {
+            for _ in 0..10 {
+                bench.run("wait -> probe\n ok\n page 10 -> watch rv=10");
+                bench.run(&format!("{failure} -> retry {kind}"));
+            }
+            bench.run("wait -> probe\n ok\n page 20 -> watch rv=10");
+            bench.run(&format!("{failure} -> retry {kind}"));
+        }
+        bench.run("wait -> probe\n ok\n page 20 -> watch rv=10");
+        bench.run(&format!("{failure} -> retry {kind}"));
+        bench.run("wait -> probe\n ok\n page 20 -> watch rv=10");
+        bench.run(&format!(
+            "{failure} -> retry {kind}
+             wait -> relist watch unavailable, stream rv=10"
+        ));
+    }
+    // A server that is away is asked for its version, and not for everything.
+    let mut bench = watching();
+    bench.run("ended -> watch rv=10\n html -> retry not a Kubernetes server");
+    for _ in 0..10 {
+        bench.run("wait -> probe\n html -> retry not a Kubernetes server");
+    }
+    bench.run("wait -> probe\n ok\n page 20 -> watch rv=10\n ok -> reopened 10");
+    assert_eq!(bench.machine.stats().relists, 0);
+    // Too many requests are no reason for more.
+    let mut bench = watching();
+    bench.run("cut -> probe\n ok\n page 20 -> watch rv=10");
+    for _ in 0..10 {
+        bench.run("http 429 -> retry too many requests\n wait -> watch rv=10");
+    }
+}
+
+#[test]
+fn a_streaming_list_that_a_proxy_does_not_know_comes_in_pages() {
+    let mut bench = Bench::new(ReflectorConfig::default());
+    bench.run(
+        "start -> stream rv=
+         html  -> fallback failed, list rv=0 limit=500
+         ok
+         item a@1 -> begin, item a@1
+         page 10  -> end 10, watch rv=10",
+    );
+}
+
+#[test]
 fn a_watch_that_is_not_accepted_in_time_is_silence_too() {
     watching().run("ended -> watch rv=10\n +90 -> close, retry deadline exceeded\n wait -> probe");
 }

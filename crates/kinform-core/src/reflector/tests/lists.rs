@@ -94,7 +94,6 @@ fn a_busy_server_is_asked_for_the_streaming_list_again() {
         ("refused", "connection refused"),
         ("http 429", "too many requests"),
         ("http 401", "unauthorized"),
-        ("html", "not a Kubernetes server"),
         ("http 404", "not found"),
     ] {
         check(&format!(

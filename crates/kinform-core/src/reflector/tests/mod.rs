@@ -19,7 +19,7 @@ mod watches;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use kinform_api::{Status, WatchEventKind, reason};
+use kinform_api::{ObjectKey, Status, WatchEventKind, reason};
 
 use crate::backoff::BackoffPolicy;
 use crate::delta::Delta;
@@ -129,7 +129,7 @@ pub(super) fn object(name_and_version: &str) -> Object {
 
 fn unreadable(version: &str) -> Unreadable {
     Unreadable {
-        key: None,
+        key: Some(ObjectKey::new(Some("n"), "bad")),
         resource_version: (!version.is_empty()).then(|| version.to_owned()),
         path: String::new(),
         reason: "broken".to_owned(),
@@ -181,6 +181,13 @@ fn parse(input: &str) -> Input {
         "bad" => event(Event::Unreadable {
             kind: WatchEventKind::Modified,
             object: unreadable(rest),
+        }),
+        "nameless" => event(Event::Unreadable {
+            kind: WatchEventKind::Modified,
+            object: Unreadable {
+                key: None,
+                ..unreadable(rest)
+            },
         }),
         "bad-del" => event(Event::Unreadable {
             kind: WatchEventKind::Deleted,

@@ -186,6 +186,23 @@ fn what_cannot_be_read_is_set_apart_and_passed() {
 }
 
 #[test]
+fn an_event_that_may_be_of_any_object_leads_to_a_list() {
+    let mut bench = watching(ReflectorConfig::default());
+    bench.run(
+        "mod a@11       -> updated a@11
+         nameless 12    -> quarantined, close, retry reply makes no sense
+         wait           -> relist garbled watch, list rv=12
+         ok
+         item a@11      -> begin, item a@11
+         page 13        -> end 13, watch rv=13
+         ok
+         nameless       -> quarantined, close, retry reply makes no sense
+         wait           -> relist garbled watch, list rv=13",
+    );
+    assert_eq!(bench.machine.stats().quarantined, 2);
+}
+
+#[test]
 fn a_bookmark_without_a_version_moves_nothing_and_any_shows_that_the_watch_works() {
     for (bookmark, version, counted) in [
         ("mark", 10, 0),
@@ -331,7 +348,7 @@ fn refusals_of_a_watch_wait_and_list_again() {
         "ended          -> watch rv=10
          http 401       -> retry unauthorized
          ?              -> unauthorized
-         wait           -> watch rv=10",
+         wait           -> probe",
     );
 }
 
