@@ -151,6 +151,7 @@ struct Switches {
     silent: bool,
     endless_initial_events: bool,
     no_initial_events: bool,
+    late_initial_events_end: bool,
     refuses_expired: bool,
     ignores_versions: bool,
     refuses_tokens: bool,
@@ -245,6 +246,14 @@ impl Faults {
             .send_modify(|switches| switches.no_initial_events = true);
     }
 
+    /// Sends the bookmark that ends the initial events after the next events, or in place of the next
+    /// periodic bookmark: as a server whose cache has not reached the list's version yet. A list that
+    /// waits for its end when the switch is reset has it with the next event or periodic bookmark.
+    pub fn delay_initial_events_end(&self) {
+        self.switches
+            .send_modify(|switches| switches.late_initial_events_end = true);
+    }
+
     /// Refuses watches whose history has expired with the status 410. By default such a watch is
     /// accepted and then fails with an ERROR event, as upstream.
     pub fn refuse_expired_watches(&self) {
@@ -285,6 +294,10 @@ impl Faults {
 
     pub(crate) fn sends_initial_events_end(&self) -> bool {
         !self.switches.borrow().endless_initial_events
+    }
+
+    pub(crate) fn delays_initial_events_end(&self) -> bool {
+        self.switches.borrow().late_initial_events_end
     }
 
     pub(crate) fn sends_initial_events(&self) -> bool {

@@ -288,7 +288,9 @@ impl Cluster {
                 self.request(Method::DELETE, &one, JSON, &Value::Null).await;
                 self.request(Method::POST, &all, JSON, &body).await
             }
-            Verb::Spoil | Verb::DeleteCopy => self.write_copy(namespace, &name, change).await,
+            Verb::Spoil | Verb::DeleteCopy | Verb::Orphan => {
+                self.write_copy(namespace, &name, change).await
+            }
         };
         let is_done = matches!(done, Some(200..300));
         self.writes += u64::from(is_done);
@@ -356,7 +358,10 @@ impl Cluster {
                 .request(Method::DELETE, &path, JSON, &Value::Null)
                 .await;
         }
-        let patch = json!({"metadata": {"annotations": {COPIED: change.value.to_string()}}});
+        let patch = match change.verb {
+            Verb::Orphan => json!({"metadata": {"ownerReferences": null}}),
+            _ => json!({"metadata": {"annotations": {COPIED: change.value.to_string()}}}),
+        };
         self.request(Method::PATCH, &path, MERGE_PATCH, &patch)
             .await
     }

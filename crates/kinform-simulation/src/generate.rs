@@ -28,6 +28,9 @@ const FAULTS: std::ops::RangeInclusive<usize> = 10..=18;
 /// The length of a run, and of a part of a long one, in milliseconds.
 pub(crate) const LENGTH: u64 = 300_000;
 
+/// The length of half of the refusals of writes, in milliseconds: a key fails a dozen times in a row.
+const REFUSAL: u64 = 220_000;
+
 /// Replies in a row that tell a client which waits between its tries from one that does not.
 const MANY: usize = 200;
 
@@ -202,7 +205,8 @@ pub(crate) fn change(random: &mut SmallRng) -> Change {
         55..68 => Verb::Label,
         68..82 => Verb::Delete,
         82..92 => Verb::Recreate,
-        92..96 => Verb::Spoil,
+        92..94 => Verb::Spoil,
+        94..97 => Verb::Orphan,
         _ => Verb::DeleteCopy,
     };
     Change {
@@ -269,7 +273,8 @@ fn network(random: &mut SmallRng, process: usize, settings: &Settings) -> Act {
         LEADER => replicas.all(|one| one.audit > 0),
         process => replicas.nth(process).is_some_and(|one| one.audit > 0),
     };
-    let what = match random.random_range(0..15) {
+    let lasts = spread(random, 250_000);
+    let what = match random.random_range(0..16) {
         0 => Net::Cut,
         1 => Net::CutAfter(random.random_range(0..6000)),
         2 => Net::Refuse,
@@ -282,14 +287,18 @@ fn network(random: &mut SmallRng, process: usize, settings: &Settings) -> Act {
         9 => Net::Again,
         10 | 11 => {
             let behind = *choose(random, &[0, 5, 30, 100]);
-            return Act::Switch(process, behind, spread(random, 250_000));
+            return Act::Switch(process, behind, lasts);
         }
         12 | 13 => Net::Deaf(*choose(random, &[Watched::Maps, Watched::Secrets])),
+        14 => {
+            let lasts = *choose(random, &[lasts, REFUSAL]);
+            return Act::Network(process, Net::NoWrites, lasts);
+        }
         // Only an audit finds out that a server forgot to tell something.
         _ if has_audits => Net::Drop,
         _ => Net::Duplicate,
     };
-    Act::Network(process, what, spread(random, 250_000))
+    Act::Network(process, what, lasts)
 }
 
 fn trouble(random: &mut SmallRng) -> Trouble {
@@ -306,7 +315,7 @@ fn trouble(random: &mut SmallRng) -> Trouble {
     );
     let times = random.random_range(1..4);
     let lasts = spread(random, 60_000);
-    match random.random_range(0..24) {
+    match random.random_range(0..26) {
         0 => Trouble::Restart(spread(random, 30_000)),
         1 | 2 => Trouble::RestartWithoutHistory(spread(random, 30_000)),
         3 => Trouble::Restore(spread(random, 30_000)),
@@ -331,6 +340,8 @@ fn trouble(random: &mut SmallRng) -> Trouble {
         20 => Trouble::Truncate(asks, random.random_range(0..4000)),
         21 => Trouble::StallBody(asks, random.random_range(0..2000)),
         22 => Trouble::NoInitialEvents(spread(random, 250_000)),
+        23 => Trouble::LateInitialEventsEnd(spread(random, 250_000)),
+        24 => Trouble::ShortWatches(random.random_range(500..3_000), MANY),
         _ => Trouble::Delay(asks, random.random_range(10..5_000)),
     }
 }

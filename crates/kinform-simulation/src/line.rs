@@ -43,6 +43,8 @@ pub(crate) struct Line {
     pub(crate) trickles: watch::Sender<bool>,
     /// The type whose watches bring nothing.
     pub(crate) deaf_to: watch::Sender<Option<Watched>>,
+    /// Writes are refused, except those of leases and events.
+    pub(crate) no_writes: AtomicBool,
     /// The longest delay of a request and of an answer, in milliseconds.
     pub(crate) slow: AtomicU64,
     /// The number of cuts: a connection of an earlier number is broken.

@@ -58,6 +58,7 @@ impl Wire {
             one_way: watch::Sender::new(false),
             trickles: watch::Sender::new(false),
             deaf_to: watch::Sender::new(None),
+            no_writes: AtomicBool::new(false),
             slow: AtomicU64::new(0),
             cuts: watch::Sender::new(0),
             connections: AtomicU64::new(0),
@@ -207,6 +208,7 @@ impl Wire {
                 self.0.audited.tamper(Tamper::Drop);
             }
             Net::Deaf(watched) => drop(self.0.deaf_to.send_replace(Some(watched))),
+            Net::NoWrites => self.0.no_writes.store(true, Ordering::Relaxed),
         }
     }
 
@@ -224,6 +226,7 @@ impl Wire {
             Net::Trickle => drop(self.0.trickles.send_replace(false)),
             Net::Slow(_) => self.0.slow.store(0, Ordering::Relaxed),
             Net::Deaf(_) => drop(self.0.deaf_to.send_replace(None)),
+            Net::NoWrites => self.0.no_writes.store(false, Ordering::Relaxed),
             // A network that has lost a connection does not find it again.
             Net::HalfOpen | Net::Cut | Net::CutAfter(_) => {}
             Net::Duplicate | Net::Again | Net::Drop => {}
@@ -233,7 +236,15 @@ impl Wire {
     /// All faults end.
     pub(crate) fn heal_all(&self) {
         let deaf = Net::Deaf(Watched::Maps);
-        for what in [Net::Refuse, Net::OneWay, Net::Trickle, Net::Slow(0), deaf] {
+        let slow = Net::Slow(0);
+        for what in [
+            Net::Refuse,
+            Net::OneWay,
+            Net::Trickle,
+            slow,
+            deaf,
+            Net::NoWrites,
+        ] {
             self.heal(what);
         }
         self.freeze(false);
@@ -297,6 +308,10 @@ impl Line {
         self.alive(connection).await;
         if asked.is_write && !asked.is_lease && !asked.is_event {
             shared.worked();
+            if self.no_writes.load(Ordering::Relaxed) {
+                shared.note(format_args!("{process} {method} {path} is refused"));
+                return Ok(refusal(500));
+            }
         }
         let trap = self.sprung(asked);
         shared.note(format_args!("{process} {method} {path} {trap:?}"));

@@ -35,7 +35,7 @@ pub const STATES: [State; 6] = [
 ];
 
 /// All kinds of faults, as scripts name them.
-pub const FAULTS: [&str; 49] = [
+pub const FAULTS: [&str; 52] = [
     "crash",
     "stop",
     "pause",
@@ -62,6 +62,7 @@ pub const FAULTS: [&str; 49] = [
     "again",
     "drop",
     "deaf",
+    "noWrites",
     "switch",
     "restart",
     "restartWithoutHistory",
@@ -74,6 +75,7 @@ pub const FAULTS: [&str; 49] = [
     "noBookmarks",
     "noInitialEventsEnd",
     "noInitialEvents",
+    "lateInitialEventsEnd",
     "lag",
     "expire",
     "reply410",
@@ -83,6 +85,7 @@ pub const FAULTS: [&str; 49] = [
     "expiredEvent",
     "emptyStream",
     "truncate",
+    "shortWatches",
     "stallBody",
     "delay",
 ];

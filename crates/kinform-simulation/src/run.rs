@@ -24,7 +24,7 @@ use crate::history::History;
 use crate::reach::Reach;
 use crate::replica::Replica;
 use crate::script::{Act, Change, Net, Script, Step, Verb};
-use crate::settings::Settings;
+use crate::settings::{Settings, Style};
 use crate::shared::{Order, Shared};
 pub use crate::trace::Keep;
 
@@ -257,8 +257,15 @@ impl<'a> Run<'a> {
 
     /// Returns whether the controller can make a change good. Of a storage that was restored it may have
     /// read a copy that no cache of it has: nothing tells it that such a copy is deleted.
-    fn may_write(&self, change: &Change) -> bool {
-        change.verb != Verb::DeleteCopy || self.shared.history().epoch() == 1
+    pub(crate) fn may_write(&self, change: &Change) -> bool {
+        match change.verb {
+            Verb::DeleteCopy => self.shared.history().epoch() == 1,
+            // A copy without an owner is no copy any more where its name says nothing.
+            Verb::Orphan => {
+                self.script.settings.style != Style::Generate && self.shared.history().epoch() == 1
+            }
+            _ => true,
+        }
     }
 
     async fn perform(&mut self, act: &Act) {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::settings::Settings;
 
 /// The version of the format.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// In place of a process: the one that leads when a fault begins; if none does, the first.
 pub const LEADER: usize = 100;
@@ -108,6 +108,8 @@ pub enum Verb {
     Spoil,
     /// Deletes its copy.
     DeleteCopy,
+    /// Takes the owner of its copy away.
+    Orphan,
 }
 
 /// The write at which a trap springs.
@@ -174,6 +176,9 @@ pub enum Net {
     Drop,
     /// The watches of one type bring nothing; those of the other go on.
     Deaf(Watched),
+    /// The controller's writes are refused with the status 500, as by a webhook that is down; those of
+    /// leases and events are not.
+    NoWrites,
 }
 
 /// The types that the processes watch.
@@ -225,6 +230,8 @@ pub enum Trouble {
     NoInitialEventsEnd(u64),
     /// Streaming lists that begin within this time are their end alone.
     NoInitialEvents(u64),
+    /// The end of initial events comes after the next events, or with the next bookmark, for this long.
+    LateInitialEventsEnd(u64),
     /// It lags behind the storage for this long.
     Lag(u64),
     /// The history is forgotten.
@@ -239,6 +246,8 @@ pub enum Trouble {
     EmptyStream(usize),
     /// The next replies break off after some bytes.
     Truncate(Asks, usize),
+    /// The next watches break off after some bytes: bytes, and how many.
+    ShortWatches(usize, usize),
     /// The next replies stop after some bytes.
     StallBody(Asks, usize),
     /// The next replies are late.

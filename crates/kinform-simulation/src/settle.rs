@@ -51,7 +51,9 @@ impl Run<'_> {
         let mut random = SmallRng::seed_from_u64(self.script.seed);
         for _ in 0..WRITES {
             let change = generate::change(&mut random);
-            self.cluster.write(&change).await;
+            if self.may_write(&change) {
+                self.cluster.write(&change).await;
+            }
         }
         self.converge().await;
         if self.is_whole() {

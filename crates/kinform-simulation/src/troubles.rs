@@ -264,15 +264,10 @@ impl Run<'_> {
             return;
         };
         let faults = server.faults();
-        let rule = |asks: Asks, fault: Fault, times: usize| {
-            let on = if asks == Asks::Update { "leases" } else { "" };
-            let rule = FaultRule::new(fault).on_verb(asks.verb()).times(times);
-            faults.inject(if on.is_empty() {
-                rule
-            } else {
-                rule.on_resource(on)
-            });
-        };
+        if let Some(rule) = rule(what) {
+            faults.inject(rule);
+            return;
+        }
         let ends = match what {
             Trouble::CutWatches => {
                 server.cut_watches();
@@ -303,25 +298,10 @@ impl Run<'_> {
                 faults.without_initial_events();
                 lasts
             }
-            Trouble::Reply(asks, code, times) => {
-                return rule(asks, Fault::Reply(status(code)), times);
+            Trouble::LateInitialEventsEnd(lasts) => {
+                faults.delay_initial_events_end();
+                lasts
             }
-            Trouble::Foreign(asks, times) => {
-                let fault = Fault::Foreign {
-                    code: 502,
-                    media: "text/html",
-                    body: "<html><body>Bad Gateway</body></html>",
-                    retry_after: None,
-                };
-                return rule(asks, fault, times);
-            }
-            Trouble::ExpiredEvent(times) => {
-                return rule(Asks::Watch, Fault::ErrorEvent(status(410)), times);
-            }
-            Trouble::EmptyStream(times) => return rule(Asks::Watch, Fault::EmptyStream, times),
-            Trouble::Truncate(asks, bytes) => return rule(asks, Fault::TruncateAfter(bytes), 1),
-            Trouble::StallBody(asks, bytes) => return rule(asks, Fault::StallAfter(bytes), 1),
-            Trouble::Delay(asks, by) => return rule(asks, Fault::Delay(millis(by)), 1),
             _ => return,
         };
         self.plan(millis(ends), Due::ServerHeals(number));
@@ -443,6 +423,34 @@ impl Run<'_> {
     }
 }
 
+/// The rule of a fault of the next requests; `None` for a fault of another kind.
+fn rule(what: Trouble) -> Option<FaultRule> {
+    let (asks, fault, times) = match what {
+        Trouble::Reply(asks, code, times) => (asks, Fault::Reply(status(code)), times),
+        Trouble::Foreign(asks, times) => {
+            let fault = Fault::Foreign {
+                code: 502,
+                media: "text/html",
+                body: "<html><body>Bad Gateway</body></html>",
+                retry_after: None,
+            };
+            (asks, fault, times)
+        }
+        Trouble::ExpiredEvent(times) => (Asks::Watch, Fault::ErrorEvent(status(410)), times),
+        Trouble::EmptyStream(times) => (Asks::Watch, Fault::EmptyStream, times),
+        Trouble::Truncate(asks, bytes) => (asks, Fault::TruncateAfter(bytes), 1),
+        Trouble::ShortWatches(bytes, times) => (Asks::Watch, Fault::TruncateAfter(bytes), times),
+        Trouble::StallBody(asks, bytes) => (asks, Fault::StallAfter(bytes), 1),
+        Trouble::Delay(asks, by) => (asks, Fault::Delay(millis(by)), 1),
+        _ => return None,
+    };
+    let rule = FaultRule::new(fault).on_verb(asks.verb()).times(times);
+    Some(match asks {
+        Asks::Update => rule.on_resource("leases"),
+        _ => rule,
+    })
+}
+
 /// The name of a fault among [`crate::reach::FAULTS`].
 fn name(act: &Act) -> Option<&'static str> {
     Some(match act {
@@ -475,6 +483,7 @@ fn name(act: &Act) -> Option<&'static str> {
             Net::Again => "again",
             Net::Drop => "drop",
             Net::Deaf(_) => "deaf",
+            Net::NoWrites => "noWrites",
         },
         Act::Switch(..) => "switch",
         Act::Server(_, trouble) => match trouble {
@@ -489,6 +498,7 @@ fn name(act: &Act) -> Option<&'static str> {
             Trouble::NoBookmarks(_) => "noBookmarks",
             Trouble::NoInitialEventsEnd(_) => "noInitialEventsEnd",
             Trouble::NoInitialEvents(_) => "noInitialEvents",
+            Trouble::LateInitialEventsEnd(_) => "lateInitialEventsEnd",
             Trouble::Lag(_) => "lag",
             Trouble::Expire => "expire",
             Trouble::Reply(_, 410, _) => "reply410",
@@ -498,6 +508,7 @@ fn name(act: &Act) -> Option<&'static str> {
             Trouble::ExpiredEvent(_) => "expiredEvent",
             Trouble::EmptyStream(_) => "emptyStream",
             Trouble::Truncate(..) => "truncate",
+            Trouble::ShortWatches(..) => "shortWatches",
             Trouble::StallBody(..) => "stallBody",
             Trouble::Delay(..) => "delay",
             Trouble::Backup => return None,

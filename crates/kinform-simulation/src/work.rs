@@ -33,6 +33,8 @@ const OF: &str = "of";
 const LIMIT: Duration = Duration::from_secs(20);
 /// The delay after which some keys ask to be reconciled again.
 pub(crate) const AGAIN: Duration = Duration::from_secs(45);
+/// The delay of other keys: operators ask for a look every few hours.
+const MUCH_LATER: Duration = Duration::from_secs(2 * 60 * 60);
 /// BOUND: reconciles of one key in a minute that no event caused: failures with backoff, or one a
 /// second while a fresh view is required and there is none.
 const MOST: usize = 75;
@@ -155,12 +157,13 @@ impl Work {
         };
         self.wrote(&key, written);
         let number: u32 = number(map).parse().unwrap_or_default();
-        if number.is_multiple_of(8) {
-            let latest = tokio::time::Instant::now() + AGAIN;
-            lock(&self.due).insert(key, latest);
-            return Ok(Action::requeue(AGAIN));
-        }
-        Ok(Action::await_change())
+        let delay = match number % 8 {
+            0 => AGAIN,
+            4 => MUCH_LATER,
+            _ => return Ok(Action::await_change()),
+        };
+        lock(&self.due).insert(key, tokio::time::Instant::now() + delay);
+        Ok(Action::requeue(delay))
     }
 
     /// A key that comes back again and again without an event is a finding. Events are not counted:

@@ -97,6 +97,8 @@ struct Watcher {
     /// Every event up to here was sent or does not match.
     cursor: u64,
     initial: Option<Initial>,
+    /// The bookmark that ends the initial events is still to be sent.
+    owes_end: bool,
     phase: Phase,
     /// Frames that are not yet sent.
     out: Frames,
@@ -160,6 +162,7 @@ impl Watcher {
             encoder: source.encoder(form),
             cursor: 0,
             initial: None,
+            owes_end: false,
             phase: Phase::CatchingUp,
             out: Frames::default(),
             midway: Midway::default(),
@@ -249,6 +252,14 @@ impl Watcher {
             self.fill_initial();
             return;
         }
+        self.fill_events();
+        let is_due = || !self.out.is_empty() || !self.state.faults.delays_initial_events_end();
+        if self.owes_end && is_due() {
+            self.end_initial_events();
+        }
+    }
+
+    fn fill_events(&mut self) {
         while self.out.len() < CHUNK {
             let ceiling = self.state.faults.replica();
             let polled = self.source.poll(
@@ -309,10 +320,17 @@ impl Watcher {
             }
         }
         self.initial = None;
-        if self.bookmarks && self.state.faults.sends_initial_events_end() {
-            self.encoder
-                .bookmark(self.out.small(), self.cursor, Bookmark::InitialEventsEnd);
+        let faults = &self.state.faults;
+        self.owes_end = self.bookmarks && faults.sends_initial_events_end();
+        if self.owes_end && !faults.delays_initial_events_end() {
+            self.end_initial_events();
         }
+    }
+
+    fn end_initial_events(&mut self) {
+        self.owes_end = false;
+        self.encoder
+            .bookmark(self.out.small(), self.cursor, Bookmark::InitialEventsEnd);
     }
 
     /// Writes the event that a change is for this watch: an object that stops to match is deleted,
@@ -367,6 +385,11 @@ impl Watcher {
             && self.cursor <= reached
             && self.state.faults.sends_bookmarks()
         {
+            // The first bookmark after initial events is that of their end.
+            if self.owes_end {
+                self.end_initial_events();
+                return;
+            }
             let version = match mutant!("S3") {
                 true => self.state.store.revision(),
                 false => self.cursor,

@@ -189,6 +189,44 @@ async fn a_streaming_list_can_be_its_end_alone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_end_of_a_streaming_list_can_come_after_the_next_events() {
+    let (server, service) = server().await;
+    let x = create(&service, "a", "x", json!({})).await;
+    let silent = format!(
+        "{ALL}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan\
+         &timeoutSeconds=300"
+    );
+    let path = format!("{silent}&allowWatchBookmarks=true");
+    let soon = Duration::from_secs(1);
+    server.faults().delay_initial_events_end();
+    let mut watch = Watch::open(&service, &path).await;
+    let mut without = Watch::open(&service, &silent).await;
+    assert_eq!(watch.within(soon).await, [format!("ADDED a/x {x}")]);
+    let y = create(&service, "a", "y", json!({})).await;
+    let told = [format!("ADDED a/y {y}"), format!("SYNCED {y}")];
+    assert_eq!(watch.within(soon).await, told);
+    // A watch without bookmarks has no end either way.
+    let added = [format!("ADDED a/x {x}"), format!("ADDED a/y {y}")];
+    assert_eq!(without.within(soon).await, added);
+
+    // Where no event comes, the end is the first bookmark.
+    let mut quiet = Watch::open(&service, &path).await;
+    assert_eq!(quiet.within(soon).await, added);
+    assert_eq!(quiet.tell().await, format!("SYNCED {y}"));
+    assert_eq!(quiet.tell().await, format!("BOOKMARK {y}"));
+
+    // A list that waits for its end has it also after the fault; a new one has it at once.
+    let mut waiting = Watch::open(&service, &path).await;
+    assert_eq!(waiting.within(soon).await, added);
+    server.faults().clear();
+    assert_eq!(waiting.tell().await, format!("SYNCED {y}"));
+    let mut next = Watch::open(&service, &path).await;
+    let [first, second] = added;
+    let told = [first, second, format!("SYNCED {y}")];
+    assert_eq!(next.within(soon).await, told);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watch_whose_history_expired_can_be_refused() {
     let (server, service) = server().await;
     let before = create(&service, "a", "x", json!({})).await;
