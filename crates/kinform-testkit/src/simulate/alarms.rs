@@ -1,25 +1,23 @@
 //! Signs of user code that a simulation cannot see from its server: panics, blocked threads, endless
-//! work, the number of reconciles.
+//! work, the number of reconciles, those that fail again and again.
 //!
 //! ```text
-//! panic hook ─▶ messages of this thread            spans "reconcile" ─▶ a count
+//! panic hook ─▶ messages of this thread            spans "reconcile" ─▶ a count, failures
 //! runtime parks ─▶ Watchdog (a thread) ─▶ 5 s without: the run is told; 10 s: the process ends
 //! ```
 //!
 //! Upstream counterpart: none.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Once, PoisonError};
 use std::time::Duration;
 
+use super::spans::{Failing, Spans};
 use tokio::sync::Notify;
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
 
 thread_local! {
     static PANICS: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
-    static RECONCILES: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Collects the panics of this thread, and counts its reconciles, until it is dropped.
@@ -50,9 +48,8 @@ impl Alarms {
             }));
         });
         PANICS.set(Some(Vec::new()));
-        RECONCILES.set(0);
         Self {
-            spans: tracing::subscriber::set_default(Spans),
+            spans: tracing::subscriber::set_default(Spans::begin()),
         }
     }
 
@@ -63,7 +60,12 @@ impl Alarms {
 
     /// The reconciles so far, of kinform's controllers and of kube-runtime's.
     pub(crate) fn reconciles() -> u64 {
-        RECONCILES.get()
+        Spans::reconciles()
+    }
+
+    /// A key whose last reconciles failed, of kinform's controllers.
+    pub(crate) fn failing() -> Option<Failing> {
+        Spans::failing()
     }
 }
 
@@ -71,26 +73,6 @@ impl Drop for Alarms {
     fn drop(&mut self) {
         PANICS.set(None);
     }
-}
-
-/// Counts the spans of reconciles.
-struct Spans;
-
-impl Subscriber for Spans {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_span() && matches!(metadata.name(), "reconcile" | "reconciling object")
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        RECONCILES.set(RECONCILES.get() + 1);
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn event(&self, _: &Event<'_>) {}
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
 }
 
 /// BOUND: the time for which a run may have tasks to run without a pause.

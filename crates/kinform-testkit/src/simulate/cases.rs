@@ -95,9 +95,10 @@ fn not_put_back(scenario: &Scenario, stops: &[Stop]) -> Option<Finding> {
     returns.into_iter().find_map(|one| {
         let (now, then) = (stops.get(one.later)?, stops.get(one.earlier)?);
         let at = format!("after step {}", one.earlier + 1);
-        let of = |stop: &Stop| stop.picture.without_history(&one.deleted);
-        let differences = of(now).unlike(&of(then), &at);
+        let of = |stop: &Stop| Some(stop.whole.as_ref()?.without_history(&one.deleted));
+        let differences = of(now)?.unlike(&of(then)?, &at);
         (!differences.is_empty()).then(|| Finding::NotPutBack {
+            steps: (one.earlier, one.later),
             step: named(one.later),
             earlier: named(one.earlier),
             differences,

@@ -6,13 +6,16 @@
 //! ```
 
 use std::fmt::{self, Write as _};
+use std::ops::Range;
 
 use super::census::Miscount;
 use super::plan::{Pace, Plan};
-use super::trace::{Entry, Who};
+use super::trace::{Entry, Who, Write};
 
-/// BOUND: the events that a story shows.
+/// BOUND: the events of operators that a story shows up to the write to blame, and a few after it.
 const EVENTS: usize = 60;
+/// BOUND: those that it shows after the last fault, and at the end.
+const LAST: usize = 10;
 
 /// Something that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +35,16 @@ pub(crate) enum Finding {
     NotPutBack {
         step: String,
         earlier: String,
+        /// The numbers of the earlier and of the later step.
+        steps: (usize, usize),
         differences: Vec<String>,
+    },
+    /// A reconcile fails at the end of a step of the run without faults.
+    Stuck {
+        step: String,
+        of: String,
+        times: u64,
+        error: String,
     },
     /// The operator does not stop to write, to ask or to reconcile.
     Restless(String),
@@ -107,11 +119,15 @@ impl fmt::Display for Finding {
                 f,
                 "{path} of {about} was changed: it is drawn once in the life of its object"
             ),
-            Self::NotPutBack { step, earlier, differences } => {
+            Self::NotPutBack { step, earlier, differences, .. } => {
                 write!(f, "after {step} the objects of the script are as after {earlier}, ")?;
                 f.write_str("but the others are not as they were then")?;
                 differences.iter().try_for_each(|one| write!(f, "\n  {one}"))
             }
+            Self::Stuck { step, of, times, error } => write!(
+                f,
+                "the reconcile of {of} failed {times} times in a row at the end of {step}: {error}"
+            ),
             Self::Restless(how) => write!(f, "the operator does not come to rest: {how}"),
             Self::Panicked(message) => write!(f, "the operator panicked: {message}"),
             Self::Ended(how) => write!(f, "the operator ended: {how}"),
@@ -143,6 +159,10 @@ const BEHIND: &str =
 const HISTORY: &str =
     "what an operator keeps of earlier states on purpose is allowed by `sim.keeps_history()`";
 
+/// The advice where a write is refused again and again.
+const REFUSED: &str = "a write that the server refuses as invalid is refused again, however often: an object whose field \
+cannot be changed is deleted and made anew, and an error that only another spec can mend is a `kinform::Permanent`";
+
 /// The advice where states are compared.
 const BASELINE: &str = "the run without faults, in which each step begins when the one before is complete, is \
 taken for right: if it is not, the mistake is there";
@@ -163,17 +183,71 @@ pub(crate) struct Story<'a> {
 }
 
 impl Story<'_> {
-    /// The number of the write to blame: the last one of the object that is wrong, or the last of
+    /// The events that the finding is about: the steps after the earlier of two that are compared, or
     /// all.
+    fn scope(&self) -> Range<usize> {
+        let end = self.entries.len();
+        let Finding::NotPutBack { steps, .. } = self.finding else {
+            return 0..end;
+        };
+        let begins = |step: usize| {
+            let mut all = (0..end).filter(|at| self.entries[*at].who == Who::User);
+            all.nth(step).unwrap_or(end)
+        };
+        begins(steps.0 + 1)..begins(steps.1 + 1)
+    }
+
+    /// The number of the write to blame: the last one of the object that is wrong, also if it was
+    /// refused; the last one that was invalid; or the last of all.
     fn blamed(&self) -> Option<usize> {
         let about = self.finding.about();
-        let of_object = |entry: &Entry| {
-            let write = entry.write.as_ref();
-            write.is_some_and(|write| about.is_some_and(|about| is_of(about, &write.about)))
+        let of_object = |write: &Write| about.is_some_and(|about| is_of(about, &write.about));
+        let last = |is_it: &dyn Fn(&Write) -> bool| {
+            let scope = self.scope();
+            let entries = &self.entries[scope.clone()];
+            let found = entries
+                .iter()
+                .rposition(|entry| entry.write.as_ref().is_some_and(is_it));
+            found.map(|at| scope.start + at)
         };
-        let found = self.entries.iter().rposition(of_object);
-        let last = || self.entries.iter().rposition(|entry| entry.write.is_some());
-        found.or_else(|| self.finding.is_of_last_write().then(last).flatten())
+        match self.finding {
+            Finding::Stuck { .. } => last(&Write::is_invalid),
+            finding if finding.is_of_last_write() => last(&|_| true),
+            _ => last(&of_object),
+        }
+    }
+
+    /// The events, without those of operators that are far from the write to blame, from the last
+    /// fault and from the end.
+    fn events(&self, blamed: Option<usize>) -> String {
+        let until = self.scope().end;
+        let end = blamed.map_or(until, |at| (at + EVENTS / 3).min(until));
+        let is_fault = |entry: &Entry| entry.who == Who::Fault;
+        let fault = self.entries[..until].iter().rposition(is_fault);
+        let shown = |at: usize, entry: &Entry| {
+            // Steps and faults are the chapters: they are never left out.
+            !matches!(entry.who, Who::Operator(_))
+                || (end.saturating_sub(EVENTS)..end).contains(&at)
+                || fault.is_some_and(|fault| (fault..fault + LAST).contains(&at))
+                || at + LAST >= until
+        };
+        let mut events = String::new();
+        let mut is_gap = false;
+        for (at, entry) in self.entries[..until].iter().enumerate() {
+            if !shown(at, entry) {
+                is_gap = true;
+                continue;
+            }
+            let gap = if is_gap { "           ..\n" } else { "" };
+            let mark = match blamed == Some(at) {
+                true => "   <── this write",
+                false => "",
+            };
+            is_gap = false;
+            // A text takes all that is written to it.
+            let _ = writeln!(events, "{gap}{entry}{mark}");
+        }
+        events
     }
 
     /// The faults that it takes, and the pace of the script.
@@ -208,6 +282,7 @@ impl Story<'_> {
             Finding::Differs { .. } if self.plan.pace != Pace::Settled => Some(RUSHED),
             Finding::Differs { .. } => Some(BASELINE),
             Finding::NotPutBack { .. } => Some(HISTORY),
+            Finding::Stuck { .. } => Some(REFUSED),
             Finding::Lost { .. } => Some(OVERWRITTEN),
             _ => None,
         }
@@ -251,21 +326,94 @@ impl fmt::Display for Story<'_> {
                 }
             }
         }
-        let mut events = String::new();
-        let end = blamed.map_or(entries.len(), |at| (at + EVENTS / 3).min(entries.len()));
-        let from = end.saturating_sub(EVENTS);
-        for (at, entry) in entries[..end].iter().enumerate() {
-            // Steps and faults are the chapters: they are never left out.
-            if at >= from || !matches!(entry.who, Who::Operator(_)) {
-                let mark = if Some(at) == blamed {
-                    "   <── this write"
-                } else {
-                    ""
-                };
-                writeln!(events, "{entry}{mark}")?;
-            }
-        }
+        let events = self.events(blamed);
         write!(f, "\nwhat happened (seconds, who, what):\n{events}")?;
         write!(f, "\nreplay: KINFORM_SEED={} cargo test {test}", plan.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn entry(who: Who, text: &str) -> Entry {
+        Entry {
+            at: Duration::ZERO,
+            who,
+            text: text.to_owned(),
+            write: None,
+        }
+    }
+
+    fn write(about: &str, text: &str) -> Entry {
+        let write = Write {
+            about: about.to_owned(),
+            unseen: Vec::new(),
+            code: Some(200),
+        };
+        Entry {
+            write: Some(write),
+            ..entry(Who::Operator(0), text)
+        }
+    }
+
+    fn hears(times: usize) -> impl Iterator<Item = Entry> {
+        (0..times).map(|at| entry(Who::Operator(0), &format!("hears {at}.")))
+    }
+
+    fn story(finding: &Finding, entries: &[Entry]) -> String {
+        let plan = Plan::clean();
+        let story = Story {
+            finding,
+            plan: &plan,
+            entries,
+            test: "",
+        };
+        story.to_string()
+    }
+
+    #[test]
+    fn a_story_goes_on_to_the_last_fault_and_to_the_end() {
+        let mut entries = vec![write("foos d/a", "PATCH foos d/a")];
+        entries.extend(hears(100));
+        entries.push(entry(Who::Fault, "the process ends"));
+        entries.push(entry(Who::Operator(0), "starts again"));
+        entries.extend(hears(200));
+        entries.push(entry(Who::Operator(0), "the last event"));
+        let finding = Finding::Differs {
+            step: "step 1".to_owned(),
+            differences: vec!["foos d/a is not there; without faults it is".to_owned()],
+        };
+        let story = story(&finding, &entries);
+        for words in [
+            "PATCH foos d/a   <── this write",
+            "hears 18.",
+            "..\n    0.000  fault       the process ends",
+            "starts again",
+            "the last event",
+        ] {
+            assert!(story.contains(words), "{words}: {story}");
+        }
+        assert!(!story.contains("hears 60."), "{story}");
+    }
+
+    #[test]
+    fn two_steps_that_are_compared_are_a_story_without_later_steps() {
+        let mut entries = Vec::new();
+        for step in 1..=4 {
+            entries.push(entry(Who::User, &format!("step {step}")));
+            entries.push(write("foos d/a", &format!("write {step}")));
+        }
+        let finding = Finding::NotPutBack {
+            step: "step 3".to_owned(),
+            earlier: "step 1".to_owned(),
+            steps: (0, 2),
+            differences: vec!["foos d/a: x is 2; after step 1 1".to_owned()],
+        };
+        let story = story(&finding, &entries);
+        assert!(story.contains("write 3   <── this write"), "{story}");
+        assert!(!story.contains("step 4"), "{story}");
     }
 }

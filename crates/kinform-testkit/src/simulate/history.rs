@@ -7,8 +7,9 @@
 //! An operator's objects follow from what it is asked for, so they must then be equal, too. A patch
 //! or a status of an object that the script has not created, or a step of code, has an unknown
 //! effect: no step after it is compared. While an object of the script is deleted, neither is: what
-//! is kept of it may be wanted. Objects of others that the script deletes are left out: an operator
-//! that does not watch them brings them back late, or at the next change.
+//! is kept of it may be wanted. Objects of others that the script deletes are left out until it has
+//! changed each of its own again: an operator that does not watch them brings them back at the next
+//! change.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +23,7 @@ pub(crate) struct Return {
     pub(crate) later: usize,
     /// The earliest of them.
     pub(crate) earlier: usize,
-    /// The objects of others that the script has deleted until then: plural and key.
+    /// The objects of others that the script has deleted, and that need not be back: plural and key.
     pub(crate) deleted: Vec<String>,
 }
 
@@ -38,7 +39,12 @@ pub(crate) fn returns(before: &[Step], steps: &[Step]) -> Vec<Return> {
     let mut deleted = BTreeSet::new();
     let mut past: Vec<(usize, BTreeMap<&str, Value>)> = Vec::new();
     let mut pairs = Vec::new();
-    let mut foreign = Vec::new();
+    let mut foreign: Vec<Gone<'_>> = Vec::new();
+    let changed = |step: &Step| match &step.effect {
+        Effect::Create(path, _) | Effect::Patch(path, _) => Some(path.clone()),
+        _ => None,
+    };
+    let all: BTreeSet<String> = steps.iter().filter_map(changed).collect();
     for (number, step) in steps.iter().enumerate() {
         match &step.effect {
             Effect::Create(path, object) => {
@@ -53,10 +59,20 @@ pub(crate) fn returns(before: &[Step], steps: &[Step]) -> Vec<Return> {
                 if objects.remove(path.as_str()).is_some() {
                     deleted.insert(path.as_str());
                 } else {
-                    foreign.push(named(path));
+                    let is_changed = |own: &&str| all.contains(*own);
+                    foreign.push(Gone {
+                        name: named(path),
+                        waits_for: objects.keys().copied().filter(is_changed).collect(),
+                    });
                 }
             }
             Effect::Status(_) | Effect::Unknown => break,
+        }
+        if let Some(path) = changed(step) {
+            foreign.retain_mut(|gone| {
+                gone.waits_for.remove(path.as_str());
+                !gone.waits_for.is_empty()
+            });
         }
         if !deleted.is_empty() {
             continue;
@@ -65,12 +81,19 @@ pub(crate) fn returns(before: &[Step], steps: &[Step]) -> Vec<Return> {
             Some((earlier, _)) => pairs.push(Return {
                 later: number,
                 earlier: *earlier,
-                deleted: foreign.clone(),
+                deleted: foreign.iter().map(|gone| gone.name.clone()).collect(),
             }),
             None => past.push((number, objects.clone())),
         }
     }
     pairs
+}
+
+/// An object of others that the script has deleted.
+struct Gone<'a> {
+    name: String,
+    /// The objects of the script that it has not changed since.
+    waits_for: BTreeSet<&'a str>,
 }
 
 /// The plural and the key of the object of a path.
@@ -106,13 +129,17 @@ mod tests {
 
     use super::*;
 
-    fn check(effects: Vec<Effect>, expected: &[(usize, usize)]) {
+    fn steps(effects: Vec<Effect>) -> Vec<Step> {
         let step = |effect| Step {
             name: String::new(),
             work: Arc::new(|_| async { Ok(()) }.boxed()),
             effect,
         };
-        let steps: Vec<Step> = effects.into_iter().map(step).collect();
+        effects.into_iter().map(step).collect()
+    }
+
+    fn check(effects: Vec<Effect>, expected: &[(usize, usize)]) {
+        let steps = steps(effects);
         let found = returns(&steps[..0], &steps);
         let pairs: Vec<_> = found.iter().map(|one| (one.later, one.earlier)).collect();
         assert_eq!(pairs, expected);
@@ -148,6 +175,29 @@ mod tests {
             delete("child"),
         ];
         check(effects, &[(3, 1), (4, 1)]);
+    }
+
+    #[test]
+    fn an_object_of_others_that_is_deleted_is_left_out_until_all_own_objects_have_changed() {
+        let (there, back) = (json!({"x": 2}), json!({"x": 1}));
+        let child = "/api/v1/namespaces/d/secrets/a".to_owned();
+        let effects = vec![
+            create("a", json!({"x": 1})),
+            create("b", json!({})),
+            Effect::Delete(child),
+            patch("a", there),
+            patch("a", back),
+            patch("b", json!({"y": 1})),
+            patch("b", json!({"y": null})),
+        ];
+        let steps = steps(effects);
+        let found = returns(&steps[..0], &steps);
+        let deleted: Vec<_> = found
+            .iter()
+            .map(|one| (one.later, &one.deleted[..]))
+            .collect();
+        let child = ["secrets d/a".to_owned()];
+        assert_eq!(deleted, [(2, &child[..]), (4, &child[..]), (6, &[][..])]);
     }
 
     #[test]

@@ -16,7 +16,9 @@
 //! - No write takes away a change that another client has made just before.
 //! - After a step that brings the objects of the script back to what they were after an earlier
 //!   step, all others are as they were then, too ([`Simulation::keeps_history`]): status, annotations,
-//!   volume claims, jobs and revisions aside.
+//!   volume claims, jobs, revisions, pods of workloads and their addresses aside.
+//! - Without faults, no reconcile of kinform's controllers fails again and again, while a write is
+//!   refused as invalid each time. An error that is [`Permanent`](kinform::Permanent) is allowed.
 //! - Once nobody changes anything, the operator comes to rest: it stops to write, to ask and to
 //!   reconcile.
 //! - It does not panic, does not end by itself, and its run has an end.
@@ -98,10 +100,12 @@ mod line;
 mod picture;
 mod plan;
 mod process;
+mod rest;
 mod run;
 mod scenario;
 mod script;
 mod seen;
+mod spans;
 mod stranger;
 mod trace;
 mod trouble;
@@ -387,8 +391,13 @@ impl Simulation {
 
     /// Allows what the operator keeps of earlier states. Otherwise, a step that brings the objects
     /// of the script back to what they were after an earlier step must bring back all others, too,
-    /// but for status, annotations, volume claims, jobs, replica sets and controller revisions. No
-    /// step begins then before the one before is complete, so that no state is missed.
+    /// but for status, annotations, volume claims, jobs, replica sets, controller revisions, the pods
+    /// of workloads and their endpoints. No step begins then before the one before is complete, so
+    /// that no state is missed.
+    ///
+    /// A [`step`](Self::step), a [`patch_status`](Self::patch_status), or a patch of an object that the
+    /// script has not created has an unknown effect: no later step is compared. An object of others
+    /// that the script deletes is left out until the script has changed each of its own again.
     pub fn keeps_history(&mut self) -> &mut Self {
         self.keeps_history = true;
         self

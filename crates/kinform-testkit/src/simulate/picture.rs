@@ -5,9 +5,9 @@
 //! ```
 //!
 //! Generated names end in `*`; objects whose names were generated from the same beginning are
-//! compared as a set. Uids become the names of their objects, times become `<time>`, an
-//! `observedGeneration` says whether it is the current one. Leases, events and addresses of services
-//! are left out, and objects that nobody has written since the start.
+//! compared as a set. Uids and addresses of pods become the names of their objects, times become
+//! `<time>`, an `observedGeneration` says whether it is the current one. Leases, events and addresses
+//! of services are left out, and objects that nobody has written since the start.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -19,6 +19,9 @@ use super::stranger::MARK;
 
 /// The addresses of services: the server draws them, as it draws the `clusterIP` of each.
 const ADDRESSES: &str = "ipaddresses.networking.k8s.io";
+
+/// The beginning of the name of a token's volume, as admission generates it.
+const TOKEN: &str = "kube-api-access-";
 
 /// BOUND: the differences that are shown.
 const SHOWN: usize = 8;
@@ -84,9 +87,12 @@ impl Lens {
     }
 }
 
-/// The kinds that are kept of earlier states: data, work that was done, and revisions.
-const KEPT: [&str; 5] = [
+/// The kinds that are kept of earlier states: data, work that was done, and revisions. With them, those
+/// that follow pods.
+const KEPT: [&str; 7] = [
     "controllerrevisions",
+    "endpoints",
+    "endpointslices",
     "jobs",
     "persistentvolumeclaims",
     "persistentvolumes",
@@ -118,6 +124,9 @@ impl Picture {
             let name = format!("{shelf} {}", generic(&key, &value));
             plain(&shelf, &mut value, lens);
             names.replace(&mut value);
+            if shelf.starts_with("endpoints") {
+                sort(&mut value);
+            }
             picture.entry(name).or_default().push(value);
         }
         for values in picture.values_mut() {
@@ -132,7 +141,8 @@ impl Picture {
     }
 
     /// The same without what may rightly depend on earlier states: status, annotations, kinds that
-    /// are kept, and the objects of these names (plural and key).
+    /// are kept, pods that Kubernetes' own controllers made, and the objects of these names (plural
+    /// and key).
     pub(crate) fn without_history(&self, left_out: &[String]) -> Self {
         let is_left_out = |name: &str| {
             let (shelf, key) = name.split_once(' ').unwrap_or((name, ""));
@@ -140,7 +150,12 @@ impl Picture {
             KEPT.contains(&plural) || left_out.contains(&format!("{plural} {key}"))
         };
         let mut picture = self.0.clone();
-        picture.retain(|name, _| !is_left_out(name));
+        picture.retain(|name, values| {
+            if name.starts_with("pods ") {
+                values.retain(|pod| !is_of_workload(pod));
+            }
+            !values.is_empty() && !is_left_out(name)
+        });
         for values in picture.values_mut() {
             for value in values.iter_mut() {
                 if let Some(members) = value.as_object_mut() {
@@ -212,6 +227,24 @@ impl Names {
             let short = generic.rsplit('/').next().unwrap_or_default();
             self.0.insert(name.to_owned(), short.to_owned());
         }
+        if shelf == "pods" {
+            self.add_pod(&generic, value);
+        }
+    }
+
+    /// The addresses of a pod, and the volume of its token.
+    fn add_pod(&mut self, generic: &str, pod: &Value) {
+        let items = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        let addresses = items(&pod["status"]["podIPs"]);
+        for address in addresses.iter().filter_map(|one| one["ip"].as_str()) {
+            let words = format!("<address of pods {generic}>");
+            self.0.insert(address.to_owned(), words);
+        }
+        let volumes = items(&pod["spec"]["volumes"]);
+        let names = volumes.iter().filter_map(|volume| volume["name"].as_str());
+        for name in names.filter(|name| name.starts_with(TOKEN)) {
+            self.0.insert(name.to_owned(), format!("{TOKEN}*"));
+        }
     }
 
     /// Replaces texts everywhere in a value.
@@ -231,6 +264,16 @@ impl Names {
             _ => {}
         }
     }
+}
+
+/// Returns whether the owner of a pod is one of Kubernetes' own kinds, whose controller replaces it.
+fn is_of_workload(pod: &Value) -> bool {
+    let owners = pod["metadata"]["ownerReferences"].as_array();
+    let is_own = |owner: &Value| {
+        let version = owner["apiVersion"].as_str().unwrap_or_default();
+        version.starts_with("apps/") || version.starts_with("batch/")
+    };
+    owners.is_some_and(|owners| owners.iter().any(is_own))
 }
 
 /// Removes what differs from run to run by itself.
@@ -274,6 +317,18 @@ fn plain(shelf: &str, value: &mut Value, lens: &Lens) {
     }
     lens.leave_out_ignored(value);
     even(value, &generation);
+}
+
+/// Orders all lists: those of endpoints follow addresses.
+fn sort(value: &mut Value) {
+    match value {
+        Value::Array(items) => {
+            items.iter_mut().for_each(sort);
+            items.sort_by_cached_key(Value::to_string);
+        }
+        Value::Object(members) => members.values_mut().for_each(sort),
+        _ => {}
+    }
 }
 
 /// Orders conditions, and makes `observedGeneration` relative.
@@ -416,6 +471,27 @@ mod tests {
             json!([live, ready]),
         );
         assert_eq!(differences(&one, &other), Vec::<String>::new());
+    }
+
+    #[test]
+    fn addresses_and_token_volumes_of_pods_are_no_differences() {
+        let of = |drawn: &str| {
+            let store = Store::new(HistoryLimits::default());
+            let volume = format!("kube-api-access-{drawn}");
+            let pod = object(
+                "p",
+                "",
+                json!({"spec": {"volumes": [{"name": volume}], "mounts": [{"name": volume}]},
+                    "status": {"podIP": drawn, "podIPs": [{"ip": drawn}]}}),
+            );
+            let slice = object("s", "", json!({"endpoints": [{"addresses": [drawn]}]}));
+            for (shelf, object) in [("pods", pod), ("endpointslices.g", slice)] {
+                let draft = Draft::new(&[], object).unwrap();
+                store.put(store.shelf(shelf), draft, Expect::Any).unwrap();
+            }
+            Picture::of(&store, 0, &Lens::default())
+        };
+        assert_eq!(of("one").differences(&of("two")), Vec::<String>::new());
     }
 
     #[test]

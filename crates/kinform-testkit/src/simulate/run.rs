@@ -5,9 +5,7 @@
 //!                        ▲ orders of the wires, agenda of faults ┘
 //! ```
 //!
-//! Everything happens on one thread under paused time. A step is complete when the server's state is
-//! that of the run without faults and stays so; without one to compare with, when nobody has written
-//! for longer than any pause between two tries of a controller.
+//! Everything happens on one thread under paused time. The waits are in `rest.rs`.
 //! INVARIANT: the changes of the server are read before its history is forgotten.
 
 use std::collections::BTreeMap;
@@ -33,25 +31,12 @@ use super::world::World;
 use crate::control::{Network, ProxyMode};
 use crate::link::Link;
 
-/// The time without a write after which a state that is right is complete.
-const QUIET: Duration = Duration::from_secs(5);
-/// The same if there is no state to compare with: longer than a controller waits between tries.
-const QUIET_ALONE: Duration = Duration::from_secs(11 * 60);
-/// The time within which a faulty run must reach the state, after its faults.
-const PATIENCE: Duration = Duration::from_secs(40 * 60);
-/// The time at the end in which nothing may happen any more.
-const REST: Duration = Duration::from_secs(10 * 60);
-/// BOUND: those times that pass until an operator counts as restless after faults.
-const RESTS: u32 = 3;
 /// The time between two steps that are rushed, at most.
 const RUSH: Duration = Duration::from_secs(10);
 /// BOUND: the changes of a run.
 const CHANGES: u64 = 10_000;
 /// BOUND: the requests of a run.
 const REQUESTS: u64 = 500_000;
-/// BOUND: what may go on while an operator rests: requests, and reconciles, in ten minutes.
-const RESTING_REQUESTS: u64 = 600;
-const RESTING_RECONCILES: u64 = 6_000;
 /// BOUND: the times that an operator may end by itself in a faulty run.
 const ENDS: u32 = 50;
 
@@ -59,6 +44,8 @@ const ENDS: u32 = 50;
 #[derive(Clone, Debug)]
 pub(crate) struct Stop {
     pub(crate) picture: Picture,
+    /// The same with what nobody has written since the start; in the run that is not compared.
+    pub(crate) whole: Option<Picture>,
     pub(crate) tally: Tally,
 }
 
@@ -116,12 +103,12 @@ pub(crate) struct Run<'a> {
     /// The operator's writes that were answered before it.
     before: usize,
     /// Those that were answered.
-    answered: usize,
+    pub(super) answered: usize,
     pub(super) census: Census,
-    changes: u64,
+    pub(super) changes: u64,
     /// Those of them that are about children of owners that were gone.
     late: u64,
-    changed: Instant,
+    pub(super) changed: Instant,
 }
 
 impl<'a> Run<'a> {
@@ -274,134 +261,15 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn named(&self, step: usize) -> String {
+    pub(super) fn named(&self, step: usize) -> String {
         match self.scenario.steps.get(step) {
             Some(found) => format!("step {} ({})", step + 1, found.name),
             None => "the start".to_owned(),
         }
     }
 
-    /// Waits until a step is complete; `None` if the operator's write of the number `until` is
-    /// answered before.
-    async fn settle(
-        &mut self,
-        step: usize,
-        expected: Option<&[Stop]>,
-        until: Option<usize>,
-    ) -> Result<Option<Stop>, Finding> {
-        let begun = Instant::now();
-        let mut compared = None;
-        let mut last = Vec::new();
-        loop {
-            let is_young = begun.elapsed() < QUIET * 2;
-            let tick = Duration::from_millis(if is_young { 250 } else { 2_000 });
-            self.turn(tick).await?;
-            if until.is_some_and(|write| self.answered >= write) {
-                return Ok(None);
-            }
-            let quiet = self.changed.elapsed();
-            let stop = || Stop {
-                picture: self.picture(),
-                tally: self.census.tally().clone(),
-            };
-            let is_rushed = self.hub.plan().pace != Pace::Settled;
-            match expected.and_then(|stops| stops.get(step)) {
-                None if quiet >= QUIET_ALONE => return Ok(Some(stop())),
-                Some(expected)
-                    if quiet >= QUIET && self.is_peaceful() && compared != Some(self.changes) =>
-                {
-                    compared = Some(self.changes);
-                    let stop = stop();
-                    last = stop.picture.differences(&expected.picture);
-                    if last.is_empty() {
-                        return match is_rushed {
-                            // How often depends on which steps the operator saw.
-                            true => Ok(Some(stop)),
-                            false => self.counted(step, stop, expected).map(Some),
-                        };
-                    }
-                }
-                _ => {}
-            }
-            if begun.elapsed() > PATIENCE {
-                return Err(match expected {
-                    Some(_) if self.changed.elapsed() > QUIET => Finding::Differs {
-                        step: self.named(step),
-                        differences: last,
-                    },
-                    _ => Finding::Restless(format!(
-                        "{} minutes after {} objects still change",
-                        PATIENCE.as_secs() / 60,
-                        self.named(step)
-                    )),
-                });
-            }
-        }
-    }
-
-    /// Compares how often objects were created and deleted. An operator that has been sent back in
-    /// time may bring back what it had deleted, until it hears again that it must go.
-    fn counted(&self, step: usize, stop: Stop, expected: &Stop) -> Result<Stop, Finding> {
-        let mut counts = stop.tally.differences(&expected.tally);
-        if self.hub.plan().goes_back() {
-            counts.retain(|one| expected.picture.has(&one.about));
-        }
-        match counts.is_empty() {
-            true => Ok(stop),
-            false => Err(Finding::Miscounted {
-                step: self.named(step),
-                counts,
-            }),
-        }
-    }
-
-    /// Waits at the end: nothing may happen any more. An informer that was cut off connects again
-    /// after its own backoff, and until then a controller may write for an object that is gone: an
-    /// operator is restless if it is so in each of some periods.
-    async fn rest(&mut self, expected: Option<&[Stop]>) -> Result<(), Finding> {
-        let mut periods = 1;
-        while let Err(finding) = self.rest_for(REST).await? {
-            if self.hub.plan().is_clean() || periods == RESTS {
-                return Err(finding);
-            }
-            periods += 1;
-        }
-        if let Some(last) = expected.and_then(|stops| stops.last()) {
-            let differences = self.picture().differences(&last.picture);
-            if !differences.is_empty() {
-                let step = self.named(self.scenario.steps.len().saturating_sub(1));
-                return Err(Finding::Differs { step, differences });
-            }
-        }
-        Ok(())
-    }
-
-    /// Lets a period pass; the inner error says what went on in it.
-    async fn rest_for(&mut self, period: Duration) -> Result<Result<(), Finding>, Finding> {
-        let before = (self.hub.requests(), Alarms::reconciles());
-        let from = self.hub.trace().entries().len();
-        let begun = Instant::now();
-        while begun.elapsed() < period {
-            self.turn(Duration::from_secs(5)).await?;
-        }
-        let requests = self.hub.requests() - before.0;
-        let reconciles = Alarms::reconciles() - before.1;
-        let (count, what) = match () {
-            () if requests > RESTING_REQUESTS => (requests, "requests"),
-            () if reconciles > RESTING_RECONCILES => (reconciles, "reconciles"),
-            () => return Ok(Ok(())),
-        };
-        let minutes = period.as_secs() / 60;
-        let mut how =
-            format!("{count} {what} in {minutes} minutes without a change by anybody else");
-        if let Some((write, times)) = self.hub.trace().most_frequent(from) {
-            how.push_str(&format!("; {times} times {write}"));
-        }
-        Ok(Err(Finding::Restless(how)))
-    }
-
     /// Returns whether no fault is under way or planned, and every copy runs.
-    fn is_peaceful(&self) -> bool {
+    pub(super) fn is_peaceful(&self) -> bool {
         self.agenda.is_empty() && self.processes.iter().all(Option::is_some)
     }
 
@@ -415,7 +283,7 @@ impl<'a> Run<'a> {
     }
 
     /// Lets time pass until something happens, but not longer than this.
-    async fn turn(&mut self, longest: Duration) -> Result<(), Finding> {
+    pub(super) async fn turn(&mut self, longest: Duration) -> Result<(), Finding> {
         let mut until = Instant::now() + longest;
         if let Some(((due, _), _)) = self.agenda.first_key_value() {
             until = until.min(*due);
@@ -580,9 +448,15 @@ impl<'a> Run<'a> {
             .map_or(0, |server| server.store().revision())
     }
 
-    fn picture(&self) -> Picture {
+    /// The objects that were written since the start.
+    pub(super) fn picture(&self) -> Picture {
+        self.picture_after(self.begun)
+    }
+
+    /// The objects that were written after a revision.
+    pub(super) fn picture_after(&self, revision: u64) -> Picture {
         match &self.server {
-            Some(server) => Picture::of(server.store(), self.begun, &self.scenario.lens),
+            Some(server) => Picture::of(server.store(), revision, &self.scenario.lens),
             None => Picture::default(),
         }
     }

@@ -50,6 +50,15 @@ pub(crate) struct Write {
     pub(crate) about: String,
     /// The objects of which the process had not seen the newest version when it wrote.
     pub(crate) unseen: Vec<String>,
+    /// The code of the answer.
+    pub(crate) code: Option<u16>,
+}
+
+impl Write {
+    /// Returns whether the server does not accept it as it is, however often it is sent.
+    pub(crate) fn is_invalid(&self) -> bool {
+        matches!(self.code, Some(400 | 422))
+    }
 }
 
 /// An event of a run.
@@ -120,6 +129,14 @@ impl Trace {
         }
         let (words, times) = counts.into_iter().max_by_key(|(_, times)| *times)?;
         Some((words.to_owned(), times))
+    }
+
+    /// The last write that was refused as invalid, if that was not longer ago.
+    pub(crate) fn invalid_within(&self, period: Duration) -> Option<&Entry> {
+        let since = self.start.elapsed().saturating_sub(period);
+        let late = self.entries.iter().rev();
+        let mut late = late.take_while(|entry| entry.at >= since);
+        late.find(|entry| entry.write.as_ref().is_some_and(Write::is_invalid))
     }
 
     /// A number that is the same for the same events at the same times.

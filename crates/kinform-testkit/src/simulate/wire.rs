@@ -112,25 +112,25 @@ impl Wire {
         match mishap {
             Some(Mishap::CrashBefore) => self.die(Mishap::CrashBefore).await,
             Some(Mishap::Refuse(code)) => {
-                hub.note(self.0.who(), format!("{} ─▶ {code}", asked.words()));
+                let write = self.written(named(asked, &body), asked, Some(code));
+                let entry = hub.note(self.0.who(), asked.words());
+                hub.trace().wrote(entry, &format!(" ─▶ {code}"), write);
                 return Ok(once(refusal(code)));
             }
             Some(Mishap::Overtake) => stranger::overtake(hub, asked, &body).await,
             _ => {}
         }
         let request = Request::from_parts(head, RequestBody::from(body));
-        let unseen = match hub.server() {
-            Some((_, store)) => self.0.see(|seen| seen.behind(&store)),
-            None => Vec::new(),
-        };
+        let mut write = self.written(String::new(), asked, None);
         let entry = hub.note(self.0.who(), asked.words());
         let reply = self.whole(request).await;
         let (outcome, name) = match &reply {
             Ok(reply) => (outcome(reply), named(asked, reply.body())),
             Err(error) => (format!(" ─▶ {error}"), asked.key().unwrap_or_default()),
         };
-        let about = format!("{} {name}", asked.shelf);
-        hub.trace().wrote(entry, &outcome, Write { about, unseen });
+        write.about.push_str(&name);
+        write.code = reply.as_ref().ok().map(|reply| reply.status().as_u16());
+        hub.trace().wrote(entry, &outcome, write);
         hub.order(Order::Look);
         match mishap {
             Some(Mishap::CrashAfter) => self.die(Mishap::CrashAfter).await,
@@ -142,6 +142,19 @@ impl Wire {
         }
         hub.hop().await;
         reply.map(once)
+    }
+
+    /// A write of the object of this key, with what the process has not seen now.
+    fn written(&self, key: String, asked: &Asked, code: Option<u16>) -> Write {
+        let unseen = match self.hub().server() {
+            Some((_, store)) => self.0.see(|seen| seen.behind(&store)),
+            None => Vec::new(),
+        };
+        Write {
+            about: format!("{} {key}", asked.shelf),
+            unseen,
+            code,
+        }
     }
 
     async fn watch(
@@ -266,12 +279,18 @@ fn named(asked: &Asked, body: &[u8]) -> String {
         return key;
     }
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
-    // A refusal has it in its details.
-    let names = [&value["metadata"]["name"], &value["details"]["name"]];
+    let metadata = &value["metadata"];
+    // A refusal has it in its details; in a request it can be generated, as pictures name it.
+    let names = [&metadata["name"], &value["details"]["name"]];
     let name = names.iter().find_map(|name| name.as_str());
-    let name = name.unwrap_or("?");
+    let base = metadata["generateName"].as_str();
+    let name = match (name, base) {
+        (Some(name), _) => name.to_owned(),
+        (None, Some(base)) => format!("{base}*"),
+        (None, None) => "?".to_owned(),
+    };
     match &asked.namespace {
         Some(namespace) => format!("{namespace}/{name}"),
-        None => name.to_owned(),
+        None => name,
     }
 }

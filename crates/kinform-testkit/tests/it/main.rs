@@ -13,6 +13,7 @@ mod jobs;
 mod nodes;
 mod others;
 mod preemption;
+mod put_back;
 mod rounds;
 mod scheduling;
 mod server;
