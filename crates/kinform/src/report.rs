@@ -22,6 +22,7 @@ use kinform_api::ObjectKey;
 use kinform_core::delta::Quarantine;
 use kinform_core::informer::audit::Divergence;
 use kinform_core::reflector::report::{Problem, ProblemKind, ReflectorEvent};
+use kinform_core::store::index::IndexFailure;
 
 use crate::memory::{MemoryStep, MemoryUse};
 use crate::state::{InformerState, Trouble};
@@ -198,6 +199,15 @@ impl Stream for Reports {
 impl fmt::Debug for Reports {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Reports")
+    }
+}
+
+/// The report of an object that is left out of an index.
+pub(crate) fn unindexed(failure: IndexFailure) -> ReportEvent {
+    ReportEvent::Unindexed {
+        index: failure.index.to_string(),
+        key: failure.key,
+        reason: failure.error.to_string(),
     }
 }
 

@@ -102,7 +102,14 @@ async fn answer(stream: TcpStream, part: Part) -> Option<()> {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let (code, documents) = reply(part, path, query);
         let is_watch = code == 200 && query.contains("watch=");
-        let documents: String = documents.iter().map(|it| format!("{it}\n")).collect();
+        let mut documents: String = documents.iter().map(|it| format!("{it}\n")).collect();
+        // Objects of another namespace than was asked for are not believed.
+        if path.contains("/namespaces/default/") {
+            let hostile = json!({ "namespace": HOSTILE }).to_string();
+            let own = json!({ "namespace": "default" }).to_string();
+            let inner = |text: &str| text.trim_matches(['{', '}']).to_owned();
+            documents = documents.replace(&inner(&hostile), &inner(&own));
+        }
         let (kind, body) = match part {
             Part::Page => ("text/html", format!("<html>{HOSTILE}</html>")),
             _ => ("application/json", documents),

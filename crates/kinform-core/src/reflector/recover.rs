@@ -95,16 +95,7 @@ impl Reflector {
         retry_after: Option<Duration>,
         now: Instant,
     ) {
-        let is_watching = matches!(ask, Ask::Watch | Ask::Probe);
-        let asks_first = is_watching && is_worth_a_probe(problem.kind);
-        self.habits.verify |= asks_first;
-        let verdict = match verdict {
-            // A list was answered a moment ago, and is ahead of us: lists pass, watches do not.
-            Verdict::Retry if asks_first && ask == Ask::Watch && self.silence.is_behind() => {
-                Verdict::RetryFew
-            }
-            verdict => verdict,
-        };
+        let verdict = self.verified_first(verdict, ask, problem.kind);
         if verdict != Verdict::Believe {
             self.leave_stream();
         }
@@ -156,6 +147,20 @@ impl Reflector {
                 };
                 self.wait(next, problem, retry_after, now);
             }
+        }
+    }
+
+    /// Has the server's version asked for before the next watch, where that may tell something. Lists
+    /// that pass while watches do not are followed by lists soon.
+    fn verified_first(&mut self, verdict: Verdict, ask: Ask, kind: ProblemKind) -> Verdict {
+        let is_watching = matches!(ask, Ask::Watch | Ask::Probe);
+        if !is_watching || !is_worth_a_probe(kind) {
+            return verdict;
+        }
+        self.habits.verify = true;
+        match verdict {
+            Verdict::Retry if ask == Ask::Watch && self.silence.is_behind() => Verdict::RetryFew,
+            verdict => verdict,
         }
     }
 

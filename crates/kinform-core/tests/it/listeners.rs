@@ -102,13 +102,14 @@ impl NaiveStore {
                 }
             }
             Delta::Deleted(object) => {
-                let (_, version) = state(object);
+                let (uid, version) = state(object);
                 let (stored, apart) = match &mut self.list {
                     Some(list) => (&mut list.0, &mut self.unread),
                     None => (&mut self.stored, &mut self.apart),
                 };
                 let is_unread = Self::is_unread(apart, &object.key(), version);
-                let is_past = |s: &State| s.1 > version && !is_unread;
+                // A uid that was deleted does not live on.
+                let is_past = |s: &State| s.0 != uid && s.1 > version && !is_unread;
                 if !stored.get(&object.key()).is_some_and(is_past) {
                     stored.remove(&object.key());
                     apart.remove(&object.key());

@@ -307,12 +307,11 @@ impl List<'_> {
             // A quarantine is shown as long as it lasts.
             _ => return,
         };
-        let time = Some(noted.report.time.to_string());
         self.add_of(
             cache,
             key,
             Problem {
-                time,
+                time: Some(noted.report.time.to_string()),
                 message,
                 ..of(kind)
             },

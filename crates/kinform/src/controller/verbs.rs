@@ -136,7 +136,7 @@ impl<C> Ctx<C> {
     ///   [`Apply::without_owner`].
     /// - Another owner controls it ([`Error::is_owned_by_another`]), by `object`'s own references, a
     ///   cache of the controller or the server's. Two objects of this controller that name one child
-    ///   are told apart by the cache alone: the server takes them for one manager that changes its
+    ///   differ in the cache alone: the server takes them for one manager that changes its
     ///   mind.
     /// - The object of the key is gone ([`Error::is_not_found`]).
     /// - The controller has no client, or the server refuses.

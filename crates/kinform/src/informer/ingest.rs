@@ -207,7 +207,7 @@ impl Ingest {
             .fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// What is of another namespace than was asked for is not believed: it may be in another cache.
+    /// Refuses an object of another namespace than was asked for: it may be in another cache.
     fn is_of_namespace(&self, object: &Object) -> Result<(), Refused> {
         let Some(wanted) = &self.namespace else {
             return Ok(());

@@ -40,7 +40,7 @@ use super::rewinds::Heard;
 use super::squeeze::Squeeze;
 use super::status::Status;
 use super::{Command, Core};
-use crate::report::{ReportEvent, translate};
+use crate::report::{ReportEvent, translate, unindexed};
 use crate::snapshot::{Keeper, Restored};
 
 /// BOUND: deltas applied and published at once; larger batches make publishing cheaper, smaller
@@ -515,22 +515,14 @@ impl Pipeline {
             }
             ApplyEvent::Unindexed(failure) => {
                 tracing::warn!(%failure, "an object is not indexed");
-                self.report(ReportEvent::Unindexed {
-                    index: failure.index.to_string(),
-                    key: failure.key,
-                    reason: failure.error.to_string(),
-                });
+                self.report(unindexed(failure));
             }
             ApplyEvent::Listed(ref listed) => {
                 if let Some(followed) = &mut self.followed {
                     followed.listed();
                 }
-                let objects = listed.withheld;
-                if objects > 0 {
-                    tracing::warn!(
-                        objects,
-                        "a list had an item without a readable name: no deletions"
-                    );
+                if let objects @ 1.. = listed.withheld {
+                    tracing::warn!(objects, "a list tells of no deletion: an item has no name");
                     self.report(ReportEvent::DeletionsWithheld { objects });
                 }
                 tracing::debug!(?event, "applied");

@@ -18,6 +18,7 @@ mod exports;
 mod finalizers;
 mod fixture;
 mod foo;
+mod foreign;
 mod fresh;
 mod handlers;
 mod hands;
