@@ -105,10 +105,8 @@ async fn answer(stream: TcpStream, part: Part) -> Option<()> {
         let mut documents: String = documents.iter().map(|it| format!("{it}\n")).collect();
         // Objects of another namespace than was asked for are not believed.
         if path.contains("/namespaces/default/") {
-            let hostile = json!({ "namespace": HOSTILE }).to_string();
-            let own = json!({ "namespace": "default" }).to_string();
-            let inner = |text: &str| text.trim_matches(['{', '}']).to_owned();
-            documents = documents.replace(&inner(&hostile), &inner(&own));
+            let hostile = format!(r#""namespace":{}"#, json!(HOSTILE));
+            documents = documents.replace(&hostile, r#""namespace":"default""#);
         }
         let (kind, body) = match part {
             Part::Page => ("text/html", format!("<html>{HOSTILE}</html>")),

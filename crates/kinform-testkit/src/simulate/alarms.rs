@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Once, PoisonError};
 use std::time::Duration;
 
-use super::spans::{Failing, Spans};
 use tokio::sync::Notify;
+
+use super::spans::{Failing, Spans};
 
 thread_local! {
     static PANICS: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };

@@ -15,6 +15,7 @@ use kinform_api::{GroupVersionResource, KeyRef, ObjectKey};
 use super::stats::Counters;
 use super::writes::Writes;
 use crate::hands::{Applied, Caches, Memory};
+use crate::informer::Core;
 
 /// The applies that are not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,14 +55,23 @@ struct Seen {
     counters: Arc<Counters>,
 }
 
+impl Seen {
+    /// The caches that may hold an object; none if one may lack a write of this controller to it.
+    fn holders<'a>(
+        &'a self,
+        resource: &'a GroupVersionResource,
+        object: KeyRef<'a>,
+    ) -> impl Iterator<Item = Arc<Core>> + 'a {
+        let is_seen = !self.writes.is_pending(&self.key, object);
+        let resource_name = (&*resource.group, &*resource.resource);
+        let caches = is_seen.then(|| self.writes.holders(resource_name, object));
+        caches.into_iter().flatten()
+    }
+}
+
 impl Caches for Seen {
     fn whole(&self, resource: &GroupVersionResource, object: KeyRef<'_>) -> Option<Vec<u8>> {
-        if self.writes.is_pending(&self.key, object) {
-            return None;
-        }
-        let resource_name = (&*resource.group, &*resource.resource);
-        let mut caches = self.writes.holders(resource_name, object);
-        caches.find_map(|cache| {
+        self.holders(resource, object).find_map(|cache| {
             let is_whole = cache.info.resource == *resource && cache.keeps_whole();
             let cached = cache
                 .get(object)
@@ -75,11 +85,7 @@ impl Caches for Seen {
         resource: &GroupVersionResource,
         object: KeyRef<'_>,
     ) -> Option<OwnerReference> {
-        if self.writes.is_pending(&self.key, object) {
-            return None;
-        }
-        let resource_name = (&*resource.group, &*resource.resource);
-        let mut caches = self.writes.holders(resource_name, object);
+        let mut caches = self.holders(resource, object);
         let cached = caches.find_map(|cache| cache.get(object))?;
         let owners = cached.owner_references();
         let owner = owners.into_iter().find(|owner| owner.controller)?;

@@ -135,9 +135,8 @@ impl<C> Ctx<C> {
     ///   one of a namespace owns objects of that namespace only ([`Error::is_invalid`]). See
     ///   [`Apply::without_owner`].
     /// - Another owner controls it ([`Error::is_owned_by_another`]), by `object`'s own references, a
-    ///   cache of the controller or the server's. Two objects of this controller that name one child
-    ///   differ in the cache alone: the server takes them for one manager that changes its
-    ///   mind.
+    ///   cache of the controller or the server's. To the server all objects of a controller are one
+    ///   field manager: that two of them name one child is found in the cache alone.
     /// - The object of the key is gone ([`Error::is_not_found`]).
     /// - The controller has no client, or the server refuses.
     ///

@@ -24,6 +24,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kinform_api::{GroupVersionResource, KeyRef, mutant};
 use kube_core::Resource;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::owner::Owner;
 use super::place::Place;
@@ -63,6 +64,18 @@ pub(super) struct Sending {
 }
 
 impl Memory {
+    /// This apply, if applies are remembered.
+    pub(super) fn sending(
+        &self,
+        place: &Place,
+        manager: &str,
+        force: bool,
+        body: &Value,
+    ) -> Option<Sending> {
+        self.applied.as_ref()?;
+        Some(Sending::new(place, manager, force, &body.to_string()))
+    }
+
     /// The object, if this apply was sent before and would change nothing. Otherwise forgets what
     /// was applied before.
     pub(super) fn elided<K>(&self, place: &Place, sending: Sending) -> Option<K>
@@ -98,7 +111,7 @@ impl Memory {
 }
 
 impl Sending {
-    pub(super) fn new(place: &Place, manager: &str, force: bool, body: &str) -> Self {
+    fn new(place: &Place, manager: &str, force: bool, body: &str) -> Self {
         Self {
             place: digest(&(place.to_string(), manager)),
             bytes: digest(&(force, body)),

@@ -23,7 +23,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::applied::{Memory, Sending};
+use super::applied::Memory;
 use super::difference::without_nulls;
 use super::owner::{Owner, controlled_by_another, set_controller_in};
 use super::place::{Form, Place, Scoped, Write, has_namespace, invalid, scope_of};
@@ -211,16 +211,16 @@ where
         async move {
             let (place, body) = prepared?;
             let client = client?;
-            let memory = memory.map(|memory| {
-                let sending = Sending::new(&place, &manager, force, &body.to_string());
-                (memory, sending)
-            });
-            if let Some((memory, sending)) = &memory
-                && let Some(object) = memory.elided(&place, *sending)
+            let sending = memory
+                .as_ref()
+                .and_then(|memory| memory.sending(&place, &manager, force, &body));
+            let remembered = memory.as_ref().zip(sending);
+            if let Some((memory, sending)) = remembered
+                && let Some(object) = memory.elided(&place, sending)
             {
                 return Ok(object);
             }
-            if let (Some((memory, _)), Owned::By(owner)) = (&memory, &owner)
+            if let (Some(memory), Owned::By(owner)) = (&memory, &owner)
                 && let Some(other) = memory.other_controller(&place, owner)
             {
                 return Err(controlled_by_another(&place.to_string(), &other, owner));
@@ -234,8 +234,8 @@ where
                 body: &body,
             };
             let written = place.write::<K>(&client, &write).await;
-            if let (Some((memory, sending)), Ok(object)) = (&memory, &written) {
-                memory.answered(*sending, object.meta());
+            if let (Some((memory, sending)), Ok(object)) = (remembered, &written) {
+                memory.answered(sending, object.meta());
             }
             written.map_err(|error| owned_by_another(&place, error))
         }

@@ -171,7 +171,7 @@ impl Intake<'_> {
         }
         let object = Object::from_item(&item, &ingest.projection);
         let object = object.map_err(|error| self.unreadable(error))?;
-        ingest.is_of_namespace(&object)?;
+        ingest.check_namespace(&object)?;
         read.managed_fields_bytes += item.managed_fields_bytes() as u64;
         self.check(&object)?;
         if let Some(text) = item.mended() {
@@ -208,7 +208,7 @@ impl Ingest {
     }
 
     /// Refuses an object of another namespace than was asked for: it may be in another cache.
-    fn is_of_namespace(&self, object: &Object) -> Result<(), Refused> {
+    fn check_namespace(&self, object: &Object) -> Result<(), Refused> {
         let Some(wanted) = &self.namespace else {
             return Ok(());
         };
